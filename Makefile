@@ -93,8 +93,10 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 	@# In the order of the folders; otherwise the files with few, long tests come last.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-quick: setup ## Run the tests of rules, jobs, SQL, plan and ORC in half a minute, with few random examples
-	@$(RUN) CASES=quick python -m pytest -m quick tests/rules tests/jobs tests/sql tests/plan tests/orc
+# Also folders that a package does not have yet.
+QUICK := $(wildcard $(addprefix tests/,rules jobs parser plan orc worker writes records contract/txn))
+quick: setup ## Run the tests of rules, jobs, SQL, plan, worker, writes, records and ORC in a minute, with few random examples
+	@$(RUN) CASES=quick python -m pytest -m quick --numprocesses $(WORKERS) --dist worksteal $(QUICK)
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal
@@ -145,7 +147,7 @@ java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
 oldest: setup ## Run the tests without Java and those of every Spark with the oldest packages (minutes)
 	@test -d build/oldest || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --group oldest --target build/oldest
 	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m unit --numprocesses $(WORKERS) \
-		--dist worksteal tests/rules tests/compaction tests/iceberg tests/jobs tests/orc tests/scan tests/storage
+		--dist worksteal tests/rules tests/compaction tests/iceberg tests/jobs tests/orc tests/records tests/scan tests/storage
 	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m every_spark tests/engine
 
 differential: setup ## Compare random statements and names with DuckDB or Spark; examples, mutations (slow)
@@ -224,7 +226,7 @@ metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3
 	@$(call install_java,21)
 	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(call java_home,21)" python -m pytest \
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
-		tests/contract tests/metastore tests/histories tests/upkeep tests/engine
+		tests/contract tests/metastore tests/histories tests/records tests/upkeep tests/engine
 
 vendors: setup ## Run suites through proxies that answer like vendors' metastores (half an hour; VENDORS=cdp-7.3: one)
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile tests/vendors
@@ -247,7 +249,7 @@ cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'
 	@$(RUN) AIRFLOW_HOME="$(CURDIR)/$(VENV)/airflow" airflow providers list --output plain \
 		| grep airflow-hiveacid
-	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/sql \
+	@$(RUN) python -m pytest --quiet --numprocesses $(WORKERS) --dist loadfile tests/jobs tests/parser \
 		tests/airflow/test_provider_info.py tests/airflow/test_packaging.py \
 		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
 		tests/airflow/test_operators.py $(JOB)

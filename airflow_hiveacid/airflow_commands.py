@@ -40,8 +40,8 @@ class _Arguments(Arg):
 
 def _function(command: Command) -> Callable[[argparse.Namespace], None]:
     def run(arguments: argparse.Namespace) -> None:
-        named = getattr(arguments, "path", None) or getattr(arguments, "metastore", None)
-        if hasattr(arguments, "conn_id") and not named:
+        address = getattr(arguments, "path", None) or getattr(arguments, "metastore", None)
+        if hasattr(arguments, "conn_id") and not address:
             arguments.conn_id = arguments.conn_id or _DEFAULT_CONNECTION
         if status := command.execute(arguments):
             sys.exit(status)
@@ -56,20 +56,22 @@ def _function(command: Command) -> Callable[[argparse.Namespace], None]:
         finally:
             sys.argv = whole
 
-    chosen = run_and_note if command.changes else run
-    run.__name__ = chosen.__name__ = f"hiveacid_{command.name}"
-    return chosen
+    function = run_and_note if command.changes else run
+    run.__name__ = function.__name__ = f"hiveacid_{command.name}"
+    return function
 
 
 def _without_hidden(command: Command, arguments: argparse.Namespace) -> list[str]:
     """The command line for the audit log, without the values of hidden arguments."""
     values = [getattr(arguments, name, None) or () for name in command.hidden]
-    hidden = {text for value in values for text in ((value,) if isinstance(value, str) else value)}
-    return [_shown(word, hidden) for word in sys.argv]
+    secret_values = {
+        text for value in values for text in ((value,) if isinstance(value, str) else value)
+    }
+    return [_shown(word, secret_values) for word in sys.argv]
 
 
-def _shown(word: str, hidden: Collection[str]) -> str:
-    if word in hidden:
+def _shown(word: str, secret_values: Collection[str]) -> str:
+    if word in secret_values:
         return "***"
-    option, found, value = word.partition("=")
-    return f"{option}=***" if found and value in hidden else word
+    option, separator, value = word.partition("=")
+    return f"{option}=***" if separator and value in secret_values else word

@@ -101,16 +101,16 @@ def emit_assets(
                 context["outlet_events"][outlet].add(asset, extra=_extra(table))
         elif isinstance(outlet, Asset | AssetRef):
             # Any asset that is no table of a metastore represents all of the work.
-            named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
-            written = [table for table in tables if _is(outlet, table["target"], metastore)]
-            if named and not written:
+            has_table = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
+            written_tables = [table for table in tables if _is(outlet, table["target"], metastore)]
+            if has_table and not written_tables:
                 log.warning(
                     "The task has not written the table of its outlet %s at %s. Airflow creates an "
                     "event for it all the same.",
                     getattr(outlet, "uri", ""),
                     metastore.uris,
                 )
-            for part in written if named else reports:
+            for part in written_tables if has_table else reports:
                 _publish(context, outlet, part)
 
 
@@ -190,13 +190,15 @@ def _extra(report: Mapping[str, Any]) -> dict[str, Any]:
         if key in report
     }
     extra |= {"table": report["target"], "partitions": _partitions(report)}
-    if checks := [each for each in report.get("checks") or () if each["table"] == report["target"]]:
-        extra["checks"] = {each["check"]: each["passed"] for each in checks}
+    if checks := [
+        check for check in report.get("checks") or () if check["table"] == report["target"]
+    ]:
+        extra["checks"] = {check["check"]: check["passed"] for check in checks}
     if report["job"] == "compact":
-        done = [entry for entry in report["partitions"] if entry["outcome"] == "compacted"]
-        extra["txn_ids"] = [entry["txn_id"] for entry in done]
+        compacted = [entry for entry in report["partitions"] if entry["outcome"] == "compacted"]
+        extra["txn_ids"] = [entry["txn_id"] for entry in compacted]
         for key in ("rows", "deletes", "bytes_read", "bytes_written"):
-            extra[key] = sum(entry[key] for entry in done)
+            extra[key] = sum(entry[key] for entry in compacted)
     return extra
 
 

@@ -81,8 +81,8 @@ def audit(
         "job": type(job).__name__,
         "metastore": job.metastore and job.metastore.uris,
         "accesses": [
-            {"table": each.table, "columns": each.columns, "action": each.action}
-            for each in accesses_of(job)
+            {"table": access.table, "columns": access.columns, "action": access.action}
+            for access in accesses_of(job)
         ],
         "paths": [without_secrets(path) for path in paths_of(job)],
         "outcome": outcome_of(error),

@@ -15,11 +15,11 @@ from hiveacid.jobs.sources import SOURCE
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names
+from hiveacid.parser.views import with_names
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.rules.constraints import is_default
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.views import with_names
 
 log = logging.getLogger(__name__)
 
@@ -122,14 +122,14 @@ def _through_query(sql: str, origins: _Origins) -> _Origins:
 
 def _parse(sql: str) -> dict[str, list[Origin]]:
     """Return the columns of a query, with the tables and columns that each of them reads."""
-    parsed = import_module("openlineage_sql").parse([sql], dialect="spark")
+    lineage = import_module("openlineage_sql").parse([sql], dialect="spark")
     return {
         column.descendant.name.lower(): [
             _origin(read.origin.qualified_name, read.name)
             for read in column.lineage
             if read.origin is not None
         ]
-        for column in (parsed.column_lineage if parsed else ())
+        for column in (lineage.column_lineage if lineage else ())
     }
 
 

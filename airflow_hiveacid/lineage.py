@@ -59,15 +59,15 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
     statements = [(statement, _sources(statement)) for statement in job.parts]
-    named = [source for _, sources in statements for source in sources.values()]
+    sources_of_statements = [source for _, sources in statements for source in sources.values()]
     tables = _look_up(
         job.connection,
         {statement.target for statement, _ in statements}
-        | {source.name for source in named if not isinstance(source, PathSource)},
+        | {source.name for source in sources_of_statements if not isinstance(source, PathSource)},
     )
     reports = [] if report is None else _reports(report)
     inputs: dict[str, Dataset] = {}
-    written: dict[str, list[tuple[Job, dict[str, Dataset]]]] = {}
+    changes_by_target: dict[str, list[tuple[Job, dict[str, Dataset]]]] = {}
     files: list[Dataset] = []
     for statement, sources in statements:
         for source in sources.values():
@@ -79,13 +79,13 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
             exported = PathSource(statement.path, statement.format)
             files.append(_input(exported, job.connection, tables))
         else:
-            written.setdefault(statement.target, []).append((statement, read))
+            changes_by_target.setdefault(statement.target, []).append((statement, read))
     for target, facets in _quality(reports).items():
         # In OpenLineage, the quality of data is a facet of inputs.
-        known = inputs.setdefault(target, _input(TableSource(target), job.connection, tables))
-        known.inputFacets = {**(known.inputFacets or {}), **facets}  # type: ignore[attr-defined]
-    asked = [statement.query for statement, _ in statements]
-    queries = [query.text for query in asked if query is not None]
+        dataset = inputs.setdefault(target, _input(TableSource(target), job.connection, tables))
+        dataset.inputFacets = {**(dataset.inputFacets or {}), **facets}  # type: ignore[attr-defined]
+    statement_queries = [statement.query for statement, _ in statements]
+    queries = [query.text for query in statement_queries if query is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
         outputs=[
@@ -93,10 +93,10 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
                 target,
                 job.connection,
                 changes,
-                [done for done in reports if done["target"] == target],
+                [run_report for run_report in reports if run_report["target"] == target],
                 tables,
             )
-            for target, changes in written.items()
+            for target, changes in changes_by_target.items()
         ]
         + files,
         job_facets={"sql": SQLJobFacet(query=";\n".join(queries))} if queries else {},
@@ -113,11 +113,11 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _quality(reports: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the results of checks as facets, by the names of the tables."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    results_by_table: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for report in reports:
         for result in report.get("checks") or ():
-            found[result["table"]][result["check"]] = result
-    if not found:
+            results_by_table[result["table"]][result["check"]] = result
+    if not results_by_table:
         return {}
     facet = import_module("openlineage.client.facet_v2").data_quality_assertions_dataset
     return {
@@ -129,7 +129,7 @@ def _quality(reports: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
                 ]
             )
         }
-        for table, results in found.items()
+        for table, results in results_by_table.items()
     }
 
 
@@ -168,9 +168,9 @@ def _input(
     from airflow.providers.common.compat.openlineage.facet import InputDataset
 
     if not isinstance(source, PathSource):
-        named = to_openlineage(table_asset(source.name, metastore.uris), None)
+        dataset = to_openlineage(table_asset(source.name, metastore.uris), None)
         facets = _table_facets(tables.get(source.name))
-        return InputDataset(namespace=named.namespace, name=named.name, facets=facets)
+        return InputDataset(namespace=dataset.namespace, name=dataset.name, facets=facets)
     namespace, name = _dataset_name(source.path)
     return InputDataset(namespace=namespace, name=name)
 
@@ -190,7 +190,7 @@ def _output(
         OutputStatisticsOutputDatasetFacet,
     )
 
-    named = to_openlineage(table_asset(target, metastore.uris), None)
+    dataset = to_openlineage(table_asset(target, metastore.uris), None)
     table = tables.get(target)
     facets = _table_facets(table)
     if table is not None:
@@ -199,7 +199,7 @@ def _output(
 
         fields: dict[str, list[InputField]] = {}
         for job, inputs in changes:
-            datasets = {**inputs, TARGET: named}
+            datasets = {**inputs, TARGET: dataset}
             for column, origins in column_origins(job, table).items():
                 read = fields.setdefault(column, [])
                 for name, field in origins:
@@ -214,7 +214,7 @@ def _output(
     if reports:
         statistics["outputStatistics"] = OutputStatisticsOutputDatasetFacet(**_written(reports))
     return OutputDataset(
-        namespace=named.namespace, name=named.name, facets=facets, outputFacets=statistics
+        namespace=dataset.namespace, name=dataset.name, facets=facets, outputFacets=statistics
     )
 
 
@@ -257,10 +257,10 @@ def _written(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
     if report["job"] == "compact":
-        done = report["partitions"]
+        partitions = report["partitions"]
         return {
-            "rowCount": sum(partition["rows"] for partition in done),
-            "size": sum(partition["bytes_written"] for partition in done),
+            "rowCount": sum(partition["rows"] for partition in partitions),
+            "size": sum(partition["bytes_written"] for partition in partitions),
         }
     if report["job"] == "clean":
         return {"rowCount": 0, "size": 0}

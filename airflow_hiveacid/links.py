@@ -73,5 +73,5 @@ def table_health_url(table: str, conn_id: str | None = None) -> str:
 
 def page_connections() -> list[str]:
     """Return the connections to the metastores on the page, of which the first is shown first."""
-    listed: str = conf.get("hive_acid", "page_connections", fallback="hive_acid_default")
-    return [conn_id.strip() for conn_id in listed.split(",") if conn_id.strip()]
+    connections: str = conf.get("hive_acid", "page_connections", fallback="hive_acid_default")
+    return [conn_id.strip() for conn_id in connections.split(",") if conn_id.strip()]

@@ -74,8 +74,8 @@ def _lines(context: "Context") -> Iterator[str]:
     report = _report(exception)
     if report is not None:
         yield f"Problem: {report.id}: {_line(report.message)}"
-    if named := _object(context.get("task")):
-        yield f"Object: {_line(named)}"
+    if subject := _object(context.get("task")):
+        yield f"Object: {_line(subject)}"
     if report is not None and report.remedy:
         yield f"Remedy: {_line(report.remedy)}"
     if report is not None and ours:
@@ -95,7 +95,7 @@ def _report(exception: object) -> ErrorReport | None:
 
 def _object(task: Any) -> str | None:
     """Return the table of an operator or of a sensor of this package, if it is known."""
-    from airflow_hiveacid.operators.base import HiveAcidJobOperator
+    from airflow_hiveacid.operators.job import HiveAcidJobOperator
     from airflow_hiveacid.sensors.compaction import HiveAcidCompactionSensor
 
     if isinstance(task, HiveAcidJobOperator):

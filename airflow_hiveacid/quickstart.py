@@ -64,15 +64,15 @@ def main() -> int:
     parser.add_argument("--stay", action="store_true", help="show the page until Ctrl-C")
     arguments = parser.parse_args()
     directory: Path = arguments.directory.absolute()
-    ended = False
+    is_complete = False
     try:
         with until_ended(), own_folder(directory, fresh=True):
             run(directory, stay=arguments.stay)
-            ended = True
+            is_complete = True
     except HiveAcidError as error:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return error.exit_code
-    if not ended:
+    if not is_complete:
         print("\nquickstart: ended; no process is left", file=sys.stderr)
         return 0 if arguments.stay else 130  # The exit code of a shell for Ctrl-C.
     return 0
@@ -80,7 +80,7 @@ def main() -> int:
 
 def run(directory: Path, *, stay: bool) -> None:
     """Do all steps below one folder."""
-    begun = time.monotonic()
+    start = time.monotonic()
     print_headline("Starting a Hive Metastore 4.0.1")
     with EmbeddedMetastore(directory=directory / "metastore") as metastore:
         airflow = LocalAirflow(
@@ -136,7 +136,7 @@ def run(directory: Path, *, stay: bool) -> None:
         clean(metastore)
         print_headline("The rows, with the row ids that they had before")
         show_rows(metastore, "--row-ids")
-        print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
+        print(f"\nDone in {time.monotonic() - start:.0f} s. Everything is in {directory}.")
         if stay:
             show_page(airflow, metastore)
 
@@ -199,11 +199,11 @@ def correct(directory: Path, metastore: EmbeddedMetastore) -> float:
     """Change a row by the command line, and return the seconds from its start to its end."""
     command = ["sql", "--run-in", "worker", "--metastore", metastore.uri, CORRECTION]
     print(f"   hiveacid {' '.join(command[:3])} '\n{CORRECTION}'\n", flush=True)
-    begun = time.monotonic()
+    start = time.monotonic()
     with (directory / "correction.log").open("wb") as log:
         program = [sys.executable, "-m", "hiveacid.cli.main", *command]
         subprocess.run(program, check=True, stderr=log)
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def clean(metastore: EmbeddedMetastore) -> None:

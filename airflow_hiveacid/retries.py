@@ -70,7 +70,13 @@ def hive_acid_retry_policy(
 
 def _declaring(base: type[HiveAcidError], *, retryable: bool) -> list[type[HiveAcidError]]:
     """Return the classes below a base that themselves declare whether a retry can help."""
-    own = [each for each in base.__subclasses__() if vars(each).get("retryable") is retryable]
-    return own + [
-        each for below in base.__subclasses__() for each in _declaring(below, retryable=retryable)
+    classes = [
+        subclass
+        for subclass in base.__subclasses__()
+        if vars(subclass).get("retryable") is retryable
+    ]
+    return classes + [
+        class_
+        for subclass in base.__subclasses__()
+        for class_ in _declaring(subclass, retryable=retryable)
     ]

@@ -23,11 +23,11 @@ from engines import KEY
 from lineitem import TYPES, lineitem
 from session import TASKS, seconds_of, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.tables.scan.table_scan import TableScan
 
 SOME = [KEY, "l_quantity", "l_shipdate"]
@@ -117,7 +117,7 @@ def acid_table(count: int, folder: Path, metastore: EmbeddedMetastore) -> HiveAc
     with MetastoreClient(metastore.options) as client:
         columns = [HiveColumn(*column) for column in TYPES.items()]
         client.create_table(HiveTable.new(ref, columns, parameters={"orc.compress": "ZSTD"}))
-    with AcidTable(ref.full_name, metastore.uri, spark=spark) as table:
+    with AcidTable(ref.full_name, metastore.uri, spark=spark, run_in="spark") as table:
         table.append(lineitem(spark, 0, count, TASKS))
     spark.stop()
     return HiveAcid(ref.full_name, metastore.uri)

@@ -15,6 +15,7 @@ from statistics import median
 from lineitem import COLUMNS, lineitem
 from session import TASKS, seconds_of, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.checks import (
     AcceptedValues,
     Check,
@@ -28,7 +29,6 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.writes.statement import WriteOptions
 
 FOOTERS = (
@@ -66,11 +66,13 @@ def measure(rows: int, merged: int, rounds: int, folder: Path) -> dict[str, floa
                 ref = TableRef("bench", f"t_{number}_{names.index(kind)}")
                 client.create_table(HiveTable.new(ref, COLUMNS))
                 options = WriteOptions(checks=tuple(KINDS[kind]))
-                with AcidTable(ref.full_name, hms.options, spark=spark) as table:
+                with AcidTable(ref.full_name, hms.options, spark=spark, run_in="spark") as table:
                     table.append(lineitem(spark, 0, rows, TASKS))
                 first = rows - merged // 2
                 changes = lineitem(spark, first, first + merged, TASKS, "id + 1")
-                with AcidTable(ref.full_name, hms.options, spark=spark, options=options) as table:
+                with AcidTable(
+                    ref.full_name, hms.options, spark=spark, run_in="spark", options=options
+                ) as table:
                     merge = table.merge(changes, "t.l_orderkey = s.l_orderkey")
                     merge = merge.when_matched_update_all().when_not_matched_insert_all()
                     seconds = seconds_of(merge.execute)

@@ -36,6 +36,7 @@ from pyspark.sql import SparkSession
 from scale import Write, metastore
 from spark_clusters import SparkCluster, running_cluster
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -46,7 +47,6 @@ from hiveacid.orc.row_keys.delete_file import write_delete_file
 from hiveacid.orc.row_keys.keys import Keys
 from hiveacid.rules.names import Base, Delta, TableRef
 from hiveacid.rules.row_id import encode_bucket
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.session import APPLICATION_SETTINGS
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 from hiveacid.upkeep.table_cleaning import clean
@@ -146,7 +146,7 @@ class Bench:
         return found
 
     def _opened(self, name: str) -> AcidTable:
-        return AcidTable(name, self._options, spark=self._spark)
+        return AcidTable(name, self._options, spark=self._spark, run_in="spark")
 
     def _merge(self, table: AcidTable, point: Point) -> None:
         # The last rows of each file, as the first ones may be deleted.

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructField, StructType
 from session import CODEC, TASKS, seconds_of, session
 
 from airflow_hiveacid.cluster.packaged import spark_app_path
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import PartitionReport
@@ -36,7 +37,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import ACID_FIELDS
 from hiveacid.spark.rows.columns import spark_struct
 from hiveacid.spark.session import scan_session
@@ -68,7 +68,7 @@ class Bench:
         return Path(self.client.get_table(ref).folder.removeprefix("file:"))
 
     def open(self, ref: TableRef) -> AcidTable:
-        return AcidTable(ref.full_name, self.hms.uri, spark=self.spark)
+        return AcidTable(ref.full_name, self.hms.uri, spark=self.spark, run_in="spark")
 
     def fill(self, ref: TableRef, rows: int) -> None:
         with self.open(ref) as table:

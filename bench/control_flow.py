@@ -27,6 +27,7 @@ from typing import NamedTuple
 from session import session
 
 import hiveacid
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import PathSource
 from hiveacid.jobs.write_jobs import MergeJob
@@ -35,7 +36,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.worker.run import change_rows
 
 PACKAGE = str(Path(hiveacid.__file__).parent) + "/"
@@ -157,7 +157,7 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
             )
         rows = spark.range(1000).selectExpr("id", "cast(id as string) v")
         for name in ("warm up", "measured"):
-            with AcidTable(TABLE.full_name, metastore.uri, spark=spark) as table:
+            with AcidTable(TABLE.full_name, metastore.uri, spark=spark, run_in="spark") as table:
                 table.append(rows)
                 source = rows.where("id < 10").union(rows.selectExpr("id + 5000", "v").limit(5))
                 merging, in_worker, reading, compacting = (Trace() for _ in range(4))

@@ -9,12 +9,12 @@ from delta_and_iceberg import ICEBERG_CATALOG
 from lineitem import COLUMNS, TYPES
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 
 KEY, CHANGED = "l_orderkey", "l_quantity"
 # The column of the partitions, in tables that have any.
@@ -166,7 +166,7 @@ class HiveAcid(ChangeTellingEngine):
         keys = [] if key is None else [HiveColumn(PARTITION, key)]
         new = HiveTable.new(self.ref, COLUMNS, partition_keys=keys, parameters=self.parameters)
         self.client.create_table(new)
-        self.table = AcidTable(self.ref.full_name, self.uri, spark=self.spark)
+        self.table = AcidTable(self.ref.full_name, self.uri, spark=self.spark, run_in="spark")
 
     def append(self, rows: DataFrame) -> None:
         self.table.append(rows)

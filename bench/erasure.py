@@ -23,6 +23,9 @@ import pyarrow as pa
 from cpu import cpu_seconds
 from pyarrow import orc
 
+from hiveacid.erasure.keys import KeySet
+from hiveacid.erasure.requests import Eraser
+from hiveacid.erasure.rows import EraseRows
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport
@@ -34,10 +37,7 @@ from hiveacid.rules.names import Delta, TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.upkeep.erasure.key_set import KeySet
 from hiveacid.worker.engine import ArrowEngine
-from hiveacid.worker.erased_rows import EraseRows
-from hiveacid.worker.erasure import Eraser
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import WriteOptions
 from tests.fakes.metastore import FakeMetastore

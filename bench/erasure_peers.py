@@ -12,7 +12,7 @@ from cpu import cpu_seconds
 from delta_and_iceberg import ICEBERG_CATALOG, session_with_peers
 from pyspark.sql import SparkSession, functions
 
-from tests.worker.remnants import contents
+from tests.erasure.remnants import contents
 
 KEY = re.compile(rb"person[0-9a-f]{10}")
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from session import TASKS, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import PathSource
@@ -30,7 +31,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 
 DIMENSION, FACTS = TableRef("bench", "customers"), TableRef("bench", "orders")
@@ -170,7 +170,7 @@ class Loads:
         return PathSource(path=path, format="parquet")
 
     def _open(self, ref: TableRef) -> AcidTable:
-        return AcidTable(ref.full_name, self.hms.uri, spark=self.spark)
+        return AcidTable(ref.full_name, self.hms.uri, spark=self.spark, run_in="spark")
 
 
 def summary(reports: list[RunReport]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from engines import Delta, Iceberg
 from pyspark.sql import DataFrame, SparkSession
 from tpcds import FACTS, Fact
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import Maintenance, partitions_of
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -21,7 +22,6 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.python.registered_tables import read_together
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.compaction.warehouse import WarehouseMaintainer
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.places import place_of
@@ -129,7 +129,9 @@ class HiveAcidLake(Lake):
 
     @contextmanager
     def _open(self, fact: Fact) -> Iterator[AcidTable]:
-        with AcidTable(self._ref(fact).full_name, self.hms.uri, spark=self.spark) as table:
+        with AcidTable(
+            self._ref(fact).full_name, self.hms.uri, spark=self.spark, run_in="spark"
+        ) as table:
             yield table
 
     def append(self, fact: Fact, rows: DataFrame) -> None:
@@ -152,7 +154,7 @@ class HiveAcidLake(Lake):
         if report.error is not None:
             raise RuntimeError(report.error.message)
         for needs in report.on_spark:
-            with AcidTable(needs[0].table, self.hms.uri, spark=self.spark) as table:
+            with AcidTable(needs[0].table, self.hms.uri, spark=self.spark, run_in="spark") as table:
                 table.compact(needs[0].type, partitions=partitions_of(needs))
 
     @contextmanager

@@ -14,11 +14,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from session import seconds_of, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 
 COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("v", "string")]
 
@@ -31,7 +31,7 @@ def measure(millions: list[int], folder: Path) -> Iterator[dict[str, object]]:
         for count in millions:
             ref = TableRef("bench", f"deletes_{count}")
             client.create_table(HiveTable.new(ref, COLUMNS))
-            with AcidTable(ref.full_name, hms.options, spark=spark) as table:
+            with AcidTable(ref.full_name, hms.options, spark=spark, run_in="spark") as table:
                 yield {"millions": count} | of_table(spark, table, count * 1_200_000)
 
 

@@ -25,12 +25,12 @@ from lineitem import COLUMNS
 from pyspark.sql import SparkSession
 from session import seconds_of, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from tests.observers import At
 from tests.s3.store import S3Store
 
@@ -65,12 +65,12 @@ class Bench:
             ),
             "major compaction": lambda acid: acid.compact("major"),
         }
-        with AcidTable(ref.full_name, self.hms.uri, spark=self.spark) as acid:
+        with AcidTable(ref.full_name, self.hms.uri, spark=self.spark, run_in="spark") as acid:
             for number in range(APPENDS - 1):
                 acid.append(batches.some(number * (rows // APPENDS), rows // APPENDS))
         for name, work in works.items():
             yield {"work": name, "place": place, **self.measure(ref, work)}
-        with AcidTable(ref.full_name, self.hms.uri, spark=self.spark) as acid:
+        with AcidTable(ref.full_name, self.hms.uri, spark=self.spark, run_in="spark") as acid:
             seen = acid.to_df().selectExpr("count(*)", "sum(hash(*))").collect()[0]
         self.client.drop_table(ref)
         yield {"work": "seen", "place": place, "rows": list(map(int, seen))}
@@ -81,7 +81,9 @@ class Bench:
         reports: list[Any] = []
         proxy.reset()
         copied = At(Phase.PUBLISH, lambda: before.append(proxy.copied))
-        with AcidTable(ref.full_name, self.hms.uri, spark=self.spark, observers=[copied]) as acid:
+        with AcidTable(
+            ref.full_name, self.hms.uri, spark=self.spark, run_in="spark", observers=[copied]
+        ) as acid:
             seconds = seconds_of(lambda: reports.append(work(acid)))
         if reports[0].error is not None:
             raise RuntimeError(reports[0].error.message)

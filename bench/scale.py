@@ -27,6 +27,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from session import session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main as command_line
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import MetastoreOptions
@@ -39,7 +40,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.locks import MAX_PARTITION_LOCKS, Operation, Target
 from hiveacid.rules.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.compaction_poll import CompactionPoll
 from hiveacid.upkeep.survey import Survey
 from hiveacid.upkeep.table_cleaning import clean
@@ -122,7 +122,7 @@ class Works:
         for start in range(0, len(named), PER_CALL):
             self._client.add_partitions(ref, named[start : start + PER_CALL])
         root = _folder(table)
-        with AcidTable(ref.full_name, self._options, spark=self._spark) as acid:
+        with AcidTable(ref.full_name, self._options, spark=self._spark, run_in="spark") as acid:
             acid.append(self._rows())  # The first pays for the start of Spark.
             acid.merge(self._rows(), "t.id = s.id").when_matched_update_all().execute()
             for partition in named[len(TOUCHED) :]:
@@ -213,7 +213,7 @@ class Works:
         self._measure("poke of all tables, unwritten", lambda: poll.survey(["many.*"]))
         self._write_ids(refs[0], 1)
         self._measure("poke of all tables, 1 written", lambda: poll.survey(["many.*"]), again=False)
-        with AcidTable(name, self._options, spark=self._spark) as acid:
+        with AcidTable(name, self._options, spark=self._spark, run_in="spark") as acid:
             folder = _folder(self._client.get_table(refs[0]))
             shutil.rmtree(folder)
             folder.mkdir()

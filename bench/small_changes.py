@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from lineitem import TYPES, lineitem
 from session import TASKS, session
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.tables.scan.table_scan import TableScan
 
 KEY = "l_orderkey"
@@ -112,14 +112,14 @@ def set_up(count: int, folder: Path, metastore: EmbeddedMetastore) -> list[str]:
         with MetastoreClient(metastore.options) as client:
             ref = TableRef("default", name)
             client.create_table(HiveTable.new(ref, columns, parameters={"orc.compress": "ZSTD"}))
-    with AcidTable("default.t", metastore.uri, spark=spark) as table:
+    with AcidTable("default.t", metastore.uri, spark=spark, run_in="spark") as table:
         table.append(lineitem(spark, 0, count, TASKS))
     for name, size in BATCHES.items():
         step = max(1, count // size)
         known = lineitem(spark, 0, count, TASKS).where(f"{KEY} % {step} = 0").limit(size * 3 // 4)
         new = lineitem(spark, count, count + size - size * 3 // 4, 1)
         rows = new if name == "append" else known.union(new).coalesce(1)
-        with AcidTable(f"default.s{name}", metastore.uri, spark=spark) as table:
+        with AcidTable(f"default.s{name}", metastore.uri, spark=spark, run_in="spark") as table:
             table.append(rows)
         pq.write_table(
             TableScan(f"default.s{name}", metastore.uri).to_arrow(), folder / f"{name}.parquet"

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 
 MOST_MEGABYTES = 500
@@ -31,7 +31,7 @@ from pathlib import Path
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.memory import peak_megabytes
 with MetastoreClient(MetastoreOptions(uris=sys.argv[1])) as client:
@@ -72,7 +72,7 @@ class Bench:
         names = {pa.int64(): "bigint", pa.string(): "string"}
         columns = [HiveColumn(field.name, names[field.type]) for field in rows.schema]
         self._client.create_table(HiveTable.new(ref, columns))
-        with WorkerTable(ref.full_name, self._client.options) as table:
+        with AcidTable(ref.full_name, self._client.options, run_in="worker") as table:
             for at in range(0, rows.num_rows, ROWS // 4):
                 table.append(rows.slice(at, ROWS // 4))
         return ref.full_name
@@ -80,7 +80,7 @@ class Bench:
     def deleted(self, rows: int) -> str:
         """Create a table of which nearly all rows are deleted."""
         name = self.table(pa.table({"k": np.arange(rows)}))
-        with WorkerTable(name, self._client.options) as table:
+        with AcidTable(name, self._client.options, run_in="worker") as table:
             for at in range(0, rows, ROWS):
                 table.delete(f"k >= {at} AND k < {min(at + ROWS, rows - 1)}")
         return name

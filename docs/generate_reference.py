@@ -24,7 +24,7 @@ from hiveacid.public_names import homes
 FOLDER = Path(__file__).parent / "reference"
 SQL_PAGE = FOLDER.parent / "sql.md"
 # The table of statements is between these lines of that page.
-STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/sql/statements.py. -->"
+STATEMENTS = "<!-- Written by docs/generate_reference.py from hiveacid/parser/statements.py. -->"
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
 METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
@@ -65,7 +65,7 @@ PAGES = {
     "operators": (
         "Operators",
         ("airflow_hiveacid.operators.", "airflow_hiveacid.decorators."),
-        ("airflow_hiveacid.operators.spark.HiveAcidSparkOperator",),
+        ("airflow_hiveacid.operators.job.HiveAcidJobOperator",),
     ),
     "sensors": (
         "Sensors and event triggers",
@@ -80,7 +80,7 @@ PAGES = {
     "python": (
         "In Python: tables, hooks, assets and retries",
         ("",),
-        ("hiveacid.spark.statements.methods.MergeBuilder",),
+        ("hiveacid.api.changes.MergeBuilder",),
     ),
 }
 _PARAMETER = re.compile(r"^:(?:param (?P<name>\w+)|(?P<other>\w+)[^:]*):", re.MULTILINE)
@@ -108,7 +108,7 @@ def main() -> None:
 
 def with_statements(page: str) -> str:
     """Return the page on SQL with the table of the statements that the parser knows."""
-    from hiveacid.sql.statements import documented
+    from hiveacid.parser.statements import documented
 
     rows = [
         f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()
@@ -172,7 +172,7 @@ def with_suites(page: str) -> str:
 
 
 def with_private_members(page: str) -> str:
-    """Return the page on platforms with the modules that use more than Spark's public interface."""
+    """Return the page on platforms with the members of Spark that are used and not public."""
     root = Path(__file__).parents[1]
     trees = {
         file.relative_to(root).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
@@ -192,7 +192,7 @@ def with_private_members(page: str) -> str:
             for node in nodes
             if isinstance(node, ast.ImportFrom)
             for name in node.names
-            if re.match("py4j|hiveacid.spark.spark_versions:java_", f"{node.module}:{name.name}")
+            if node.module == "py4j.java_gateway"
         }
         if used := sorted(private - own) + sorted(imported):
             rows.append(f"| `{file}` | {', '.join(f'`{name}`' for name in used)} |")
@@ -499,7 +499,9 @@ def _import_of(thing: Any) -> str:
 
 def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
     """Return the public methods of classes with called methods; operators and jobs have none."""
-    if not thing.__module__.startswith(("hiveacid.spark.", "airflow_hiveacid.hooks.metastore")):
+    if not thing.__module__.startswith(
+        ("hiveacid.api.", "hiveacid.spark.", "airflow_hiveacid.hooks.metastore")
+    ):
         return []
     ours = [base for base in thing.__mro__ if base.__module__.startswith(_OURS)]
     members = {name: member for base in reversed(ours) for name, member in vars(base).items()}

@@ -1,5 +1,8 @@
 """Public names of the library: type checkers read this stub, and the library loads names by it."""
 
+from hiveacid.api.sql import sql as sql
+from hiveacid.api.table import AcidTable as AcidTable
+from hiveacid.api.transaction import AcidTransaction as AcidTransaction
 from hiveacid.errors import HiveAcidError as HiveAcidError
 from hiveacid.jobs.maintenance_jobs import compaction_groups as compaction_groups
 from hiveacid.jobs.options import MetastoreOptions as MetastoreOptions
@@ -21,11 +24,7 @@ from hiveacid.spark.door import install as install
 from hiveacid.spark.python.data_source import HiveAcidDataSource as HiveAcidDataSource
 from hiveacid.spark.python.registered_tables import read_together as read_together
 from hiveacid.spark.python.registered_tables import register_views as register_views
-from hiveacid.spark.python.table import AcidTable as AcidTable
-from hiveacid.spark.python.table import AcidTransaction as AcidTransaction
 from hiveacid.spark.sql_session import session as session
-from hiveacid.tables.scan.table_scan import TableScan as TableScan
-from hiveacid.worker.table import WorkerTable as WorkerTable
 from hiveacid.writes.statement import WriteOptions as WriteOptions
 
 __version__: str

@@ -9,10 +9,8 @@ HiveAcidError
 ├── MetastoreError          exit 40  the metastore did not carry out a call
 ├── StorageError            exit 50  files could not be read, written or moved
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
-├── DemoFailed              exit 1   a program that the demo runs has failed
-├── SparkJobFailed          exit 1   Spark failed for another reason
-├── TaskKilled              exit 1   the task of Airflow was killed
-└── WorkerFailed            exit 1   work in the worker failed for another reason
+├── JobFailed               exit 1   Spark, the worker, or a local server failed for another reason
+└── TaskKilled              exit 1   the task of Airflow was killed
 """
 
 import json
@@ -66,19 +64,19 @@ _SHORTEST = 4
 _Value = TypeVar("_Value")
 
 
-def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text without its secrets.
 
     Args:
         text: Any text.
-        known: Secrets that the text may quote in any place, also encoded for addresses or JSON.
+        secrets: Secrets that the text may quote in any place, also encoded for addresses or JSON.
     """
-    for secret in sorted(set(known), key=len, reverse=True):
+    for secret in sorted(set(secrets), key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             for form in dict.fromkeys(_encoded(secret)):
                 text = text.replace(form, HIDDEN)
     text = _PAIR.sub(_without_value, address_without_secrets(text))
-    return _FORMS.sub(lambda found: f"{found['before'] or ''}{HIDDEN}", text)
+    return _FORMS.sub(lambda match: f"{match['before'] or ''}{HIDDEN}", text)
 
 
 def address_without_secrets(text: str) -> str:
@@ -133,25 +131,27 @@ def _login(address: re.Match[str]) -> tuple[str, str, str]:
 
     A password may contain slashes: the user and the password end at the last "@".
     """
-    scheme, rest = address["scheme"].lower(), address["rest"]
-    login, at, place = rest.rpartition("@")
-    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    if not at or ("@" not in host and ":" not in host):
-        return scheme, "", rest
+    scheme, remainder = address["scheme"].lower(), address["rest"]
+    login, at_sign, place = remainder.rpartition("@")
+    host = re.split(r"[/?#]", remainder, maxsplit=1)[0]
+    if not at_sign or ("@" not in host and ":" not in host):
+        return scheme, "", remainder
     if "@" not in host and scheme in _WITHOUT_PASSWORDS and _PORT.fullmatch(host):
-        return scheme, "", rest
+        return scheme, "", remainder
     return scheme, login, place
 
 
 def _without_login(address: re.Match[str]) -> str:
-    scheme, login, rest = _login(address)
+    scheme, login, remainder = _login(address)
     user, colon, _ = login.partition(":")
     if not colon and scheme not in _WITH_KEYS:
         return address[0]
     if not login:
         return address[0]
-    shown = HIDDEN if scheme in _WITH_KEYS and not (colon and scheme.startswith("http")) else user
-    return f"{address['scheme']}://{shown}{colon and f':{HIDDEN}'}@{rest}"
+    visible_login = (
+        HIDDEN if scheme in _WITH_KEYS and not (colon and scheme.startswith("http")) else user
+    )
+    return f"{address['scheme']}://{visible_login}{colon and f':{HIDDEN}'}@{remainder}"
 
 
 def _without_value(pair: re.Match[str]) -> str:
@@ -169,25 +169,27 @@ class HiveAcidError(Exception):
         exit_code: The exit status of an application that ends with this error.
     """
 
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
     exit_code: ClassVar[int] = 1
     default_remedy: ClassVar[str] = ""
 
-    def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        self.what = without_secrets(what)  # Servers quote what they were given, such as passwords.
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        self.what = without_secrets(
+            message
+        )  # Servers quote what they were given, such as passwords.
         self.remedy = self.default_remedy if remedy is None else without_secrets(remedy)
         super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
 
-    def after(self, done: str) -> None:
+    def after(self, sentence: str) -> None:
         """Add the earlier commits of a job with several steps to the error of a later step.
 
         Args:
-            done: A sentence; "" adds nothing.
+            sentence: A sentence; "" adds nothing.
         """
-        self.what = f"{self.what} {done}".strip()
+        self.what = f"{self.what} {sentence}".strip()
 
     @property
     def id(self) -> str:
@@ -203,24 +205,14 @@ class ClusterUnreachable(HiveAcidError):
     default_remedy = "Check its address in the Spark connection and that the service runs."
 
 
-class DemoFailed(HiveAcidError):
-    """A program that the demo or the quickstart runs has failed: Airflow, or its own Spark."""
-
-
-class SparkJobFailed(HiveAcidError):
-    """Spark failed for a reason without a class of its own."""
+class JobFailed(HiveAcidError):
+    """Spark, the worker, or a local server failed for a reason without a class of its own."""
 
     retryable = True
 
 
 class TaskKilled(HiveAcidError):
     """The task was killed, and starts nothing any more."""
-
-    retryable = True
-
-
-class WorkerFailed(HiveAcidError):
-    """Work in the worker, without Spark, failed for a reason without a class of its own."""
 
     retryable = True
 
@@ -235,88 +227,34 @@ class AccessRefused(UserError):
     """The authorizer, or the list of allowed locations, refuses an access."""
 
 
-class ApplicationNotFound(UserError):
-    """The packaged Spark application is not at its expected path."""
-
-    default_remedy = "Install the package again."
-
-
 class InvalidConnection(UserError):
     """An Airflow connection is missing or incomplete."""
 
 
 class InvalidJob(UserError):
-    """A job is malformed; detected without contacting any server."""
+    """A job is malformed, a condition does not parse or resolve, or SQL does more than it may."""
 
 
-class BadCondition(UserError):
-    """A condition or an expression does not parse or does not resolve."""
+class PositionMismatch(UserError):
+    """The position of a reader belongs to other data: a checkpoint, a cursor, or an export."""
 
 
-class UntrustedSql(UserError):
-    """SQL that is not trusted runs a script, calls Java or reads files by their paths."""
-
-
-class CheckpointMismatch(UserError):
-    """The checkpoint of a stream and the table that it writes disagree."""
-
-
-class ConsumerMismatch(UserError):
-    """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
-
-
-class IcebergLibraryMissing(UserError):
-    """An export to Iceberg requires pyiceberg, which is not installed."""
-
-    default_remedy = "pip install 'hiveacid[iceberg]'"
-
-
-class SparkLibraryMissing(UserError):
-    """A class of this package requires PySpark, which is not installed."""
-
-    default_remedy = "pip install 'hiveacid[spark]'"
+class SoftwareMissing(UserError):
+    """Software that the job requires is not installed, or has an unsupported version."""
 
 
 class IcebergRefused(UserError):
-    """A catalog of Iceberg, or its library, refuses a call."""
-
-
-class JavaMissing(UserError):
-    """No Java, or one of the wrong version, was found."""
-
-    default_remedy = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
-
-
-class KerberosLibraryMissing(UserError):
-    """Kerberos is asked for, and no library of it was found."""
-
-    default_remedy = "Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat)."
-
-
-class MirrorRefused(UserError):
-    """An Iceberg table cannot follow the Hive table any more."""
-
-    default_remedy = "Drop the Iceberg table, or export to another name; then all rows are copied."
+    """A catalog of Iceberg, or its library, refuses a call, or a mirror cannot follow any more."""
 
 
 class NothingToCompact(UserError):
     """Compaction would have no effect."""
 
 
-class NotTransactional(UserError):
-    """The target is not a transactional table."""
+class WrongTableKind(UserError):
+    """The table is not transactional, or takes inserts only, and the job requires more."""
 
     default_remedy = "Use a table created with TBLPROPERTIES ('transactional'='true')."
-
-
-class InsertOnlyTable(UserError):
-    """Update, delete or merge was requested for an insert-only table."""
-
-    default_remedy = "Convert the table to full ACID before changing rows in place."
-
-
-class ScriptChanged(UserError):
-    """An earlier attempt of a script may have applied a statement that is not part of it any more."""
 
 
 class SharedLocation(UserError):
@@ -353,10 +291,6 @@ class UnknownColumn(UserError):
     """A column is not part of the table or of the source."""
 
 
-class UnsupportedSpark(UserError):
-    """The versions of Spark, or of Python in its processes, are unsupported."""
-
-
 class UnsupportedTable(UserError):
     """The table has a shape that cannot be written."""
 
@@ -371,31 +305,13 @@ class DataError(HiveAcidError):
     exit_code = 30
 
 
-class BadMetadataFile(DataError):
-    """The marker file of a base contains a value that is unknown to the chosen rules."""
-
-    default_remedy = "Compact the table with the version of Hive that wrote the directory."
-
-
-class ConstraintViolated(DataError):
-    """A row violates an enabled constraint of its table."""
-
-    default_remedy = "Nothing was written. Correct or filter such rows in the source."
-
-
 class CheckFailed(DataError):
-    """A check of a write is violated."""
+    """Rows violate a check, a constraint, the keys of a merge, a certificate, or a comparison."""
 
     default_remedy = (
         "Nothing became visible. Correct the source; or change the check, or its severity to"
         ' "warn", if such rows are valid.'
     )
-
-
-class KeysLeft(DataError):
-    """Files of a table hold keys that its certificate calls erased."""
-
-    default_remedy = "Find the writer of the named files, and make a new request for these keys."
 
 
 class CorruptFile(DataError):
@@ -416,43 +332,14 @@ class DirectoryMissing(DataError):
     )
 
 
-class DuplicateMergeKeys(DataError):
-    """Several source rows match the same target row."""
-
-    default_remedy = "Make the source unique on the columns of the merge condition."
-
-
-class IcebergDiffers(DataError):
-    """An Iceberg table has other rows than the compared version of the Hive table."""
-
-    default_remedy = (
-        "If only the mirror has written the Iceberg table, drop it, and run the mirror, which copies"
-        " all rows. Otherwise look for the program that has changed these partitions."
-    )
-
-
 class MalformedName(DataError):
-    """A directory or file name looks like an ACID name but is not one."""
-
-
-class MalformedSnapshot(DataError):
-    """A list of transactions or of write ids cannot be read."""
-
-
-class NanosecondsLost(DataError):
-    """Timestamps have more digits than Spark's microseconds, and would be truncated."""
+    """A name or a list of write ids is malformed, or a path leads out of the folder of its table."""
 
 
 class NewerRecord(DataError):
     """A record that this version would have to understand was written by a newer one."""
 
     default_remedy = "Upgrade this package here to the version that wrote it, or to a newer one."
-
-
-class NotEnoughHistory(DataError):
-    """The directories that the snapshot needs have been cleaned."""
-
-    default_remedy = "Read again with a fresh snapshot."
 
 
 class OutOfOrder(DataError):
@@ -466,7 +353,7 @@ class ProofFailed(DataError):
 
 
 class UnprovenRun(DataError):
-    """A program can no longer determine whether an earlier attempt of the run was applied."""
+    """An earlier attempt of the run may have been applied, or a statement that its script has lost."""
 
     default_remedy = (
         "Look whether its rows are there. If they are not, delete the notes and run the task again; "
@@ -479,7 +366,7 @@ class UnsupportedFile(DataError):
 
 
 class VersionGone(DataError):
-    """A version of a table was compacted away, and cleaned."""
+    """The directories of a version of a table, or of a snapshot, were compacted away, and cleaned."""
 
     default_remedy = "Read a newer version."
 
@@ -528,10 +415,6 @@ class OverlapRefused(ConflictError):
     )
 
 
-class IcebergConflict(ConflictError):
-    """Another program has created or changed the Iceberg table meanwhile."""
-
-
 class SnapshotMoved(ConflictError):
     """The table kept changing while the job tried to start."""
 
@@ -553,7 +436,7 @@ class StreamOvertaken(ConflictError):
 
 
 class TableReplaced(ConflictError):
-    """The table was dropped and created again while a job worked on it."""
+    """The table, or its mirror, was created again or changed by others while a job worked on it."""
 
     default_remedy = "Nothing of the new one was touched; run the job again if it is still wanted."
 
@@ -576,27 +459,12 @@ class MetastoreError(HiveAcidError):
     exit_code = 40
 
 
-class EmbeddedMetastoreFailed(MetastoreError):
-    """A metastore started by this package could not be downloaded or did not start."""
-
-
 class AuthenticationFailed(MetastoreError):
-    """The metastore rejects the caller's identity, or has not proved its own."""
-
-
-class AuthenticationMismatch(AuthenticationFailed):
-    """The metastore and its connection disagree on the use of Kerberos."""
-
-
-class KdcUnreachable(AuthenticationFailed):
-    """No Kerberos server answered, or none is configured."""
-
-    retryable = True
-    default_remedy = "Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names."
+    """The metastore rejects the caller's identity or way to prove it, or has not proved its own."""
 
 
 class NoTicket(AuthenticationFailed):
-    """No valid Kerberos ticket is available for the login."""
+    """No valid Kerberos ticket or delegation token is available for the login."""
 
     retryable = True
     default_remedy = (
@@ -605,23 +473,15 @@ class NoTicket(AuthenticationFailed):
     )
 
 
-class TokenRefused(AuthenticationFailed):
-    """The metastore no longer accepts a driver's delegation token."""
-
-    retryable = True
-    default_remedy = "Run the task again, which gets a new one, also where it has expired."
-
-
 class AnswerLost(MetastoreError):
-    """The connection broke during a call; it is unknown whether the call was carried out."""
+    """A call has no answer that can be read; it is unknown whether the call was carried out.
+
+    Attributes:
+        garbled: Whether there is an answer, which cannot be parsed.
+    """
 
     retryable = True
-
-
-class AnswerGarbled(AnswerLost):
-    """The answer to a call cannot be parsed; it is unknown whether the call was carried out."""
-
-    default_remedy = "Check the connection to the metastore, for example proxies."
+    garbled: bool = False
 
 
 class CommitUncertain(MetastoreError):
@@ -635,13 +495,6 @@ class MetastoreCallFailed(MetastoreError):
     """The metastore answered a call with an error without a class of its own."""
 
 
-class IcebergUnreachable(MetastoreError):
-    """A catalog of Iceberg did not answer."""
-
-    retryable = True
-    default_remedy = "Check the options of the catalog and that its service runs."
-
-
 class MetastoreTroubled(MetastoreCallFailed):
     """The metastore had an internal failure, usually of its database."""
 
@@ -650,7 +503,7 @@ class MetastoreTroubled(MetastoreCallFailed):
 
 
 class MetastoreUnreachable(MetastoreError):
-    """No metastore host answered."""
+    """No metastore host answered, or no catalog of Iceberg."""
 
     retryable = True
     default_remedy = "Check the metastore uri, that the service runs and that the port is open."
@@ -673,20 +526,16 @@ class DiskFull(StorageError):
 
 
 class EmptySource(StorageError):
-    """A source has no file, no bytes, or no rows."""
+    """A source has no file, no bytes, or no rows.
+
+    It is not retryable if its job skips such a source: then a task is skipped.
+    """
 
     retryable = True
     default_remedy = (
         "Nothing was changed: run the task again once the rows are there, or set on_empty if none are"
         " no error."
     )
-
-
-class SourceSkipped(EmptySource):
-    """A source is empty, and its job skips such a source."""
-
-    retryable = False
-    default_remedy = "Nothing was changed. Clear the task once the rows are there."
 
 
 class NotAFile(StorageError):
@@ -698,27 +547,13 @@ class NotAFile(StorageError):
     )
 
 
-class OutsideTable(StorageError):
-    """A path would leave the folder of its table."""
-
-
 class PermissionRefused(StorageError):
     """The file system refuses access."""
 
     default_remedy = "Give the user who runs the job access to the table's folder."
 
 
-class StorageLoginFailed(StorageError):
-    """The file system cannot identify the caller: the ticket or token is missing or invalid."""
-
-    retryable = True
-    default_remedy = (
-        "On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster, Spark "
-        "brings a token for each of spark.kerberos.access.hadoopFileSystems."
-    )
-
-
 class StorageUnreachable(StorageError):
-    """The file system does not answer, or has just started and does not accept changes yet."""
+    """The file system does not answer, does not accept changes yet, or cannot identify the caller."""
 
     retryable = True

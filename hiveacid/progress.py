@@ -60,7 +60,7 @@ class PhaseObserver:
     def note(self, text: str) -> None:
         """Report an event within a phase."""
 
-    def work(self, done: int, total: int) -> None:
+    def work(self, completed_count: int, total: int) -> None:
         """Report how many of all partitions are done, successfully or not."""
 
     def batch(self, progress: object) -> None:
@@ -91,18 +91,18 @@ class PhaseClock:
         return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}
 
     @contextmanager
-    def __call__(self, phase: Phase, what: str = "") -> Iterator[None]:
+    def __call__(self, phase: Phase, subject: str = "") -> Iterator[None]:
         """Spend the body of a with statement in a phase.
 
         Args:
             phase: The phase.
-            what: The object that is read or written, as a run may repeat the phase for several.
+            subject: The object that is read or written, as a run may repeat the phase for several.
         """
-        name = f"{phase.value} {what}".rstrip()
+        name = f"{phase.value} {subject}".rstrip()
         started = self._now()
         self._seconds.setdefault(phase.value, 0.0)
         self._inner.append(0.0)
-        own = 0.0
+        own_seconds = 0.0
         try:
             for observer in self._observers:
                 observer.step(name)
@@ -110,13 +110,13 @@ class PhaseClock:
             yield
         finally:
             whole = self._now() - started
-            own = whole - self._inner.pop()
-            self._seconds[phase.value] += own
+            own_seconds = whole - self._inner.pop()
+            self._seconds[phase.value] += own_seconds
             if self._inner:
                 self._inner[-1] += whole
         for observer in self._observers:
-            observer.step(name, own)
-            observer.leave(phase, own)
+            observer.step(name, own_seconds)
+            observer.leave(phase, own_seconds)
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
         """Notify the observers of a new transaction."""
@@ -128,10 +128,10 @@ class PhaseClock:
         for observer in self._observers:
             observer.step(name)
 
-    def work(self, done: int, total: int) -> None:
+    def work(self, completed_count: int, total: int) -> None:
         """Notify the observers of the number of partitions that are done."""
         for observer in self._observers:
-            observer.work(done, total)
+            observer.work(completed_count, total)
 
     def note(self, text: str) -> None:
         """Pass a message on to the observers."""
@@ -160,13 +160,15 @@ class PhaseLog(PhaseObserver):
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
         """Print a new transaction."""
-        written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
-        self.note(f"transaction {txn_id}{written}")
+        write_id_text = "".join(
+            f", write id {number} of {table}" for table, number in write_ids.items()
+        )
+        self.note(f"transaction {txn_id}{write_id_text}")
 
-    def work(self, done: int, total: int) -> None:
+    def work(self, completed_count: int, total: int) -> None:
         """Print the number of partitions that are done."""
-        if done and total > 1:
-            self.note(f"{done} of {total} partitions done")
+        if completed_count and total > 1:
+            self.note(f"{completed_count} of {total} partitions done")
 
     def note(self, text: str) -> None:
         """Print a message."""
@@ -189,10 +191,10 @@ class FaultInjector(PhaseObserver):
     the kind is "kill" (SIGKILL to this process), "raise" or "disk_full".
     """
 
-    def __init__(self, phase: Phase, kind: str, after: bool = False) -> None:
+    def __init__(self, phase: Phase, kind: str, after_phase: bool = False) -> None:
         self._phase = phase
         self._strike = _FAULTS[kind]
-        self._after = after
+        self._after = after_phase
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:

@@ -1,10 +1,11 @@
 """The public names of packages, as their stubs list them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib import import_module
 
-from hiveacid.errors import SparkLibraryMissing
+from hiveacid.errors import SoftwareMissing
 
 
 @cache
@@ -16,12 +17,14 @@ def homes(package: str) -> dict[str, str]:
 
     # The package may be in a zip file, as it is in Spark's executors.
     stub = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8"))
-    found: dict[str, str] = {}
+    modules_by_name: dict[str, str] = {}
     for node in stub.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
-                found |= homes(node.module) if alias.name == "*" else {alias.name: node.module}
-    return found
+                modules_by_name |= (
+                    homes(node.module) if alias.name == "*" else {alias.name: node.module}
+                )
+    return modules_by_name
 
 
 def loaders(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -35,17 +38,32 @@ def _load(package: str, name: str) -> object:
         return _names(package)
     # The import system asks for names with underscores all the time.
     if not name.startswith("__") and name in homes(package):
-        try:
+        with requiring_pyspark(name):
             return getattr(import_module(homes(package)[name]), name)
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
-                raise
-            raise SparkLibraryMissing(
-                f"{name} requires PySpark, which is not installed."
-            ) from error
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def _names(package: str) -> list[str]:
     """List the public names, loaded or not."""
     return sorted([*homes(package), *([] if "." in package else ["__version__"])])
+
+
+@contextmanager
+def requiring_pyspark(what: str) -> Iterator[None]:
+    """Explain a failed import of PySpark.
+
+    Args:
+        what: The name of the part that imports it.
+
+    Raises:
+        SoftwareMissing: PySpark is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise SoftwareMissing(
+            f"{what} requires PySpark, which is not installed.",
+            remedy="pip install 'hiveacid[spark]'",
+        ) from error

@@ -14,7 +14,7 @@ _IMPORT = (
     "print(m.version('{name}'), {package}.__version__, {package}.__file__)"
 )
 # What needs neither Airflow nor Spark.
-_USE = "import sys; from hiveacid import MetastoreOptions, TableScan; sys.exit('airflow' in sys.modules)"
+_USE = "import sys; from hiveacid import AcidTable, MetastoreOptions; sys.exit('airflow' in sys.modules)"
 
 # Reads a project with the adapter of dbt, which starts no Spark for it.
 _PARSE = """

@@ -10,9 +10,8 @@ from typing import Any
 
 from hiveacid.cli.main import main
 from hiveacid.errors import (
-    BadCondition,
-    ConstraintViolated,
-    DuplicateMergeKeys,
+    CheckFailed,
+    InvalidJob,
     SqlError,
     TypeMismatch,
     UnknownColumn,
@@ -178,7 +177,7 @@ CASES = {
         _merge(_ALL, source="(SELECT n, v, id FROM wide)"), [ONE, THREE, NULL, *S[:2]]
     ),
     "an ambiguous name": Case(
-        _merge("WHEN MATCHED THEN UPDATE SET n = n + 1"), BadCondition, spark=True
+        _merge("WHEN MATCHED THEN UPDATE SET n = n + 1"), InvalidJob, spark=True
     ),
     "an unknown column of the source": Case(
         _merge("WHEN MATCHED THEN UPDATE SET n = s.nothing"), UnknownColumn, spark=True
@@ -188,7 +187,7 @@ CASES = {
     ),
     # Several source rows for a row
     "two updates of a row": Case(
-        _merge("WHEN MATCHED THEN UPDATE SET n = s.n", source="twice"), DuplicateMergeKeys
+        _merge("WHEN MATCHED THEN UPDATE SET n = s.n", source="twice"), CheckFailed
     ),
     "two updates of a row, one excluded": Case(
         _merge("WHEN MATCHED AND s.n = 2 THEN UPDATE SET n = s.n", source="twice"),
@@ -209,7 +208,7 @@ CASES = {
             "WHEN MATCHED AND s.n = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET n = s.n",
             source="twice",
         ),
-        DuplicateMergeKeys,
+        CheckFailed,
     ),
     # Clauses
     "the first clause wins": Case(
@@ -359,9 +358,9 @@ CASES = {
         "UPDATE t SET v = CASE WHEN n > 10 THEN 'big' WHEN n IS NULL THEN 'none' ELSE v END WHERE TRUE",
         [ONE, (2, "big", 20), (3, "none", None), NULL],
     ),
-    "a division by zero": Case("UPDATE t SET n = id / 0 WHERE id = 1", BadCondition, spark=True),
+    "a division by zero": Case("UPDATE t SET n = id / 0 WHERE id = 1", InvalidJob, spark=True),
     "an integer that is too large": Case(
-        "UPDATE t SET n = 2147483647 + id WHERE id = 1", BadCondition, spark=True
+        "UPDATE t SET n = 2147483647 + id WHERE id = 1", InvalidJob, spark=True
     ),
     # Inserts
     "columns in another order": Case("INSERT INTO t (v, id) VALUES ('q', 9)", [*T, (9, "q", None)]),
@@ -402,22 +401,18 @@ CASES = {
     "an explicit null is no default": Case(
         "INSERT INTO strict VALUES (2, NULL, NULL)", [(1, "a", 10), (2, None, None)], "strict"
     ),
-    "a null in an insert": Case(
-        "INSERT INTO strict VALUES (NULL, 'x', 1)", ConstraintViolated, "strict"
-    ),
-    "a null in an update": Case(
-        "UPDATE strict SET id = NULL WHERE TRUE", ConstraintViolated, "strict"
-    ),
+    "a null in an insert": Case("INSERT INTO strict VALUES (NULL, 'x', 1)", CheckFailed, "strict"),
+    "a null in an update": Case("UPDATE strict SET id = NULL WHERE TRUE", CheckFailed, "strict"),
     "a null in an update of no row": Case(
         "UPDATE strict SET id = NULL WHERE id = 9", [(1, "a", 10)], "strict"
     ),
     "a null in a merge": Case(
         "MERGE INTO strict USING s ON strict.id = s.id WHEN NOT MATCHED THEN INSERT *",
-        ConstraintViolated,
+        CheckFailed,
         "strict",
     ),
     "a required column that is omitted": Case(
-        "INSERT INTO strict (v) VALUES ('x')", ConstraintViolated, "strict"
+        "INSERT INTO strict (v) VALUES ('x')", CheckFailed, "strict"
     ),
     # Values that do not fit
     "a small integer": Case(

@@ -39,6 +39,7 @@ settings.register_profile("hiveacid", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("quick" if os.environ.get("CASES") == "quick" else "hiveacid")
 
+KEY_FILE = "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"
 # The fixtures of metastores, by version.
 _METASTORES = {"4.0.1": "hms4", "3.1.3": "hms3", "4.1.0": "hms41", "4.2.0": "hms42"}
 # Those of `places` are no servers, but a minute of many processes.
@@ -318,6 +319,15 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.create_database(name)
     yield name
     client.drop_database(name, cascade=True)
+
+
+@pytest.fixture
+def signing_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file with the key by which this installation signs records."""
+    path = tmp_path / "key"
+    path.write_text("a secret of thirty two characters")
+    monkeypatch.setenv(KEY_FILE, str(path))
+    return path
 
 
 def _remembering(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:

@@ -8,7 +8,7 @@ text, NULL as null, the partition keys last.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -95,6 +95,14 @@ class GoldenTable:
         names = [parse_partition_name(path.relative_to(self.folder).as_posix()) for path in found]
         table = self.hive_table()
         return [HivePartition.new(table, [value for _, value in name]) for name in names]
+
+
+def by_table(snapshots: Iterable[GoldenSnapshot]) -> dict[str, list[GoldenSnapshot]]:
+    """The snapshots of each table."""
+    tables: dict[str, list[GoldenSnapshot]] = {}
+    for snapshot in snapshots:
+        tables.setdefault(snapshot.table, []).append(snapshot)
+    return tables
 
 
 def golden_snapshots(kind: TableKind) -> list[GoldenSnapshot]:

@@ -167,7 +167,7 @@ class Adopted:
 
     def open(self) -> AcidTable:
         name = f"default.{self.versions.golden.name}"
-        return AcidTable(name, self.client.options, spark=self._spark)
+        return AcidTable(name, self.client.options, spark=self._spark, run_in="spark")
 
     @property
     def folder(self) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from airflow_hiveacid.provider_info import PACKAGES
 from docs.outdated_figures import FIGURES, sections
 from hiveacid.cli.main import COMMANDS
-from hiveacid.sql.script import to_steps
+from hiveacid.parser.script import to_steps
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -23,6 +23,7 @@ PAGES = sorted(
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "deploy" / "README.md",
+        ROOT / "tests" / "README.md",
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
@@ -87,22 +88,14 @@ def test_pages_for_users_lead_to_those_of_contributors_once() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_python_can_be_read_and_imports_what_there_is(page: Path) -> None:
+def test_examples_can_be_read_and_name_what_there_is(page: Path) -> None:
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block.replace("…", "..."))):
             if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
                 names = {alias.name for alias in node.names}
                 assert names <= set(import_module(node.module).__all__)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_sql_can_be_read(page: Path) -> None:
     for block in blocks(page, "sql"):
         assert to_steps(block, "sales")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_commands_are_those_that_there_are(page: Path) -> None:
     for command in commands(page):
         words = shlex.split(command, comments=True)
         words = words[words.index("hiveacid") + 1 :]
@@ -111,11 +104,13 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
             parser().parse_args(complete(words))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_make_has_the_targets(page: Path) -> None:
+def test_targets_of_make_and_tests_that_are_named_are_there() -> None:
     targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"`make ((?:[a-z0-9]+ ?)+)", page.read_text()))
-    assert {word for words in named for word in words.split()} <= targets
+    for page in PAGES:
+        words = set(re.findall(r"`make ((?:[a-z0-9]+ ?)+)", page.read_text()))
+        assert {target for line in words for target in line.split()} <= targets, page
+        for named in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):
+            assert list(ROOT.glob(named)), (page, named)
 
 
 def test_the_readme_names_the_quickstart_and_the_tests_with_needs_and_durations() -> None:
@@ -126,12 +121,6 @@ def test_the_readme_names_the_quickstart_and_the_tests_with_needs_and_durations(
     assert "Both need `make`, Python 3.11, and Java 17." in text
     for command, duration in (("quickstart", "seconds"), ("test", "minutes")):
         assert re.search(rf"`make {command}` (takes )?(about )?[0-9]+ {duration}", text), command
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_tests_that_are_named_are_there(page: Path) -> None:
-    for named in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):
-        assert list(ROOT.glob(named)), named
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
-from hiveacid.errors import OutsideTable
+from hiveacid.errors import MalformedName
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.location import Location, below, split
 from hiveacid.storage.filesystems import filesystem_of
@@ -23,8 +23,8 @@ DOORS = {
     "hiveacid/cli/snapshot.py _snapshot_of_path": "whoever runs `hiveacid inspect --path` names it",
     "hiveacid/iceberg/catalog_files.py _Hdfs._of": "`CatalogFiles` opens only what it has required",
     "hiveacid/iceberg/data_file_task.py <module>": "no location at all",
-    "hiveacid/jobs/options.py AllowedLocations.require": "the check of a text",
     "hiveacid/metastore/catalog.py _checked_by_client": "a definition, which the client has checked",
+    "hiveacid/rules/location.py AllowedLocations.require": "the check of a text",
     "hiveacid/rules/location.py below": "inside another location",
     "hiveacid/rules/location.py split": "the folder of a file that may be opened",
     "hiveacid/spark/application.py main": "the submitter of the driver names it",
@@ -116,7 +116,7 @@ def test_no_exception_for_mypy_opens_a_text() -> None:
 
 @pytest.mark.parametrize("path", ["..", "../b", "a/../../b", "a/.."])
 def test_a_path_does_not_lead_out_of_its_location(path: str) -> None:
-    with pytest.raises(OutsideTable, match=r"leaves hdfs://nn/a\."):
+    with pytest.raises(MalformedName, match=r"leaves hdfs://nn/a\."):
         below(Location("hdfs://nn/a"), path)
 
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,42 @@ SECTIONS = dict(re.findall(r"^### (\w+)\n\n(.*?)(?=^##|\Z)", PAGE.read_text(), r
 
 def test_there_is_a_section_for_every_error_and_no_other() -> None:
     assert SECTIONS.keys() == CLASSES.keys()
+
+
+def test_there_are_at_most_60_errors_below_their_base() -> None:
+    """Errors that no user tells apart by an action are one class."""
+    assert len(CLASSES) - 1 <= 60
+
+
+def _trees(*folders: str) -> Iterator[ast.AST]:
+    for folder in folders:
+        for file in (ROOT / folder).rglob("*.py"):
+            if file != Path(__file__):
+                yield ast.parse(file.read_text())
+
+
+def test_every_error_below_their_base_is_raised_by_the_packages_and_expected_in_a_test() -> None:
+    called = {
+        node.func.id
+        for tree in _trees("hiveacid", "airflow_hiveacid")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    expected = {
+        name
+        for tree in _trees("tests")
+        for node in ast.walk(tree)
+        for name in (
+            [node.id]
+            if isinstance(node, ast.Name)
+            else re.findall(r"\w+", node.value)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            else []
+        )
+    }
+    errors_below = CLASSES.keys() - {"HiveAcidError"}
+    assert errors_below - called == set()
+    assert errors_below - expected == set()
 
 
 @pytest.mark.parametrize("name", SECTIONS)

@@ -41,7 +41,7 @@ def test_every_file_is_named_after_its_content(files: list[Path]) -> None:
 
 
 def test_no_tree_of_another_parser_becomes_a_text_for_spark() -> None:
-    readers = [*(ROOT / "hiveacid" / "sql").glob("*.py")]
+    readers = [*(ROOT / "hiveacid" / "parser").glob("*.py")]
     assert len(readers) > 10
     calls = {
         f"{file.name}:{node.lineno}"

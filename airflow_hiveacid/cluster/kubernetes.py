@@ -220,8 +220,12 @@ def _require_tls(configuration: Any) -> None:
     """Refuse to send a token or a password to another machine without TLS."""
     server = urlsplit(str(configuration.host))
     host = server.hostname or ""
-    here = host in ("localhost", "::1") or host.startswith("127.")
-    if server.scheme == "http" and not here and (configuration.api_key or configuration.password):
+    is_local = host in ("localhost", "::1") or host.startswith("127.")
+    if (
+        server.scheme == "http"
+        and not is_local
+        and (configuration.api_key or configuration.password)
+    ):
         raise InvalidConnection(
             f"The token for Kubernetes would go to {host} without TLS: others on the network "
             "could read and use it.",
@@ -241,18 +245,18 @@ def _state_of(pod: Any) -> tuple[ApplicationState, str]:
     if deleted:
         return ApplicationState.KILLED, "The driver's pod was deleted."
     if terminated is not None:
-        what = f"{terminated.reason or 'Error'}, exit code {terminated.exit_code}"
-        return ApplicationState.FAILED, _sentence(what, terminated.message)
+        text = f"{terminated.reason or 'Error'}, exit code {terminated.exit_code}"
+        return ApplicationState.FAILED, _sentence(text, terminated.message)
     phase = pod.status.phase
     if phase == "Succeeded":
         return ApplicationState.SUCCEEDED, ""
     # Reasons such as Evicted or NodeLost are the pod's own.
-    why = _sentence(pod.status.reason, pod.status.message)
+    reason = _sentence(pod.status.reason, pod.status.message)
     if phase == "Failed":
-        return ApplicationState.FAILED, why
+        return ApplicationState.FAILED, reason
     if phase == "Pending":
-        return ApplicationState.PENDING, why or _awaited(pod)
-    return ApplicationState.RUNNING, why
+        return ApplicationState.PENDING, reason or _awaited(pod)
+    return ApplicationState.RUNNING, reason
 
 
 def _awaited(pod: Any) -> str:

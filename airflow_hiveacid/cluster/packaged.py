@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import hiveacid
-from hiveacid.errors import ApplicationNotFound
+from hiveacid.errors import SoftwareMissing
 
 _PACKAGE = Path(__file__).parent.parent
 _LIBRARY = Path(hiveacid.__file__).parent
@@ -23,13 +23,16 @@ def spark_app_path() -> Path:
     A wheel carries it inside the package; a checkout keeps it at its top level.
 
     Raises:
-        ApplicationNotFound: It is in neither place.
+        SoftwareMissing: It is in neither place.
     """
     paths = (_PACKAGE / "_spark_apps" / "run.py", _PACKAGE.parent / "spark_apps" / "run.py")
     for path in paths:
         if path.is_file():
             return path
-    raise ApplicationNotFound(f"The Spark application is not at {' or '.join(map(str, paths))}.")
+    raise SoftwareMissing(
+        f"The Spark application is not at {' or '.join(map(str, paths))}.",
+        remedy="Install the package again.",
+    )
 
 
 def example_dags() -> Path:
@@ -57,8 +60,8 @@ def package_zip(folder: Path) -> Path:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(path for kind in _SHIPPED for path in _LIBRARY.rglob(kind)):
-            inside = file.relative_to(_LIBRARY.parent)
-            entry = zipfile.ZipInfo(inside.as_posix(), _ZIP_TIME)
+            path_in_archive = file.relative_to(_LIBRARY.parent)
+            entry = zipfile.ZipInfo(path_in_archive.as_posix(), _ZIP_TIME)
             archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     content = buffer.getvalue()
     path = folder / f"{_LIBRARY.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"

@@ -14,7 +14,6 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_run import (
-    SparkRun,
     TaskXComs,
     push_application,
     push_end_of_driver,
@@ -35,15 +34,17 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import KERBEROS, setting, setting_variable, token_of
+from hiveacid.jobs.options import KERBEROS
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.delegation import cancel_token, new_token
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.records.signatures import KEY_SETTING
 from hiveacid.rules.exit_status import explained_in
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import VIEW_REPORTS, TableRef
+from hiveacid.settings import setting, setting_variable
 from hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 # One run of a job whose driver is on the worker
 
 
-class LocalRun(SparkRun):
+class LocalRun:
     """Submits, follows and ends an application that does not outlive its submission.
 
     :param connection: The Spark connection.
@@ -179,7 +180,7 @@ class Submitted:
     adopted: bool
 
 
-class ClusterRun(SparkRun):
+class ClusterRun:
     """Submits, follows and ends the application of a run.
 
     The run's tag identifies the application, whichever process has submitted it, and even if its id
@@ -308,8 +309,8 @@ class ClusterRun(SparkRun):
             self._log.info("%s", line)
         message = f"Application {application.id}: {application.state}. {application.diagnostics}"
         message = without_secrets(message.strip())
-        if why := explained_in(application.diagnostics):
-            message = f"{message.rstrip('.')}. {why} {_MORE_MEMORY}"
+        if explanation := explained_in(application.diagnostics):
+            message = f"{message.rstrip('.')}. {explanation} {_MORE_MEMORY}"
         return AirflowException(message)
 
     def ends_within(self, seconds: float) -> bool:
@@ -340,9 +341,9 @@ class ClusterRun(SparkRun):
         for application_id in live:
             self._applications.kill(application_id)
         deadline = time.monotonic() + _SECONDS_TO_END
-        while (left := self._live()) is not None and time.monotonic() < deadline:
+        while (live_state := self._live()) is not None and time.monotonic() < deadline:
             time.sleep(0.5)
-        if left is None:
+        if live_state is None:
             self._release()
         self._log.info("Ended applications: %s", live or "none was live")
 
@@ -365,15 +366,15 @@ class ClusterRun(SparkRun):
     def _submit(
         self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
     ) -> Application:
-        known = {application.id for application in self._applications.find(self.tag)}
+        earlier_ids = {application.id for application in self._applications.find(self.tag)}
         of_driver, secrets = _for_driver(job)
         if token := secrets.get(_DRIVER_TOKEN):
             self._release_token = partial(cancel_token, job.connection, token)
         try:
             self._run_spark_submit(of_driver, report, secrets, options, env_vars)
-            return self._appeared(known)
+            return self._appeared(earlier_ids)
         except BaseException:  # A timeout of the task is no Exception.
-            if self._has_not_started(known):
+            if self._has_not_started(earlier_ids):
                 self._release()
             raise
 
@@ -408,30 +409,30 @@ class ClusterRun(SparkRun):
         if release is not None:
             release()
 
-    def _has_not_started(self, known: set[str]) -> bool:
+    def _has_not_started(self, earlier_ids: set[str]) -> bool:
         """Whether certainly no driver runs or will run after a failed submission.
 
-        :param known: The ids of the applications that existed before.
+        :param earlier_ids: The ids of the applications that existed before.
         """
         if self._submission is None:
             return True
         try:
-            new = self._new(known)
+            new = self._new(earlier_ids)
         except ClusterUnreachable:
             return False
         # An application that a dead spark-submit requested may still appear: its absence proves
         # nothing.
         return bool(new) and all(application.state.ended for application in new)
 
-    def _appeared(self, known: set[str]) -> Application:
+    def _appeared(self, earlier_ids: set[str]) -> Application:
         """Wait for the application that was just submitted.
 
-        :param known: The ids that existed before.
+        :param earlier_ids: The ids that existed before.
         :raises ClusterUnreachable: The application does not appear.
         """
         deadline = time.monotonic() + _SECONDS_TO_APPEAR
         while True:
-            if new := self._new(known):
+            if new := self._new(earlier_ids):
                 return new[-1]
             if time.monotonic() > deadline:
                 raise ClusterUnreachable(
@@ -440,20 +441,20 @@ class ClusterRun(SparkRun):
                 )
             time.sleep(1)
 
-    def _new(self, known: set[str]) -> list[Application]:
-        return [app for app in self._applications.find(self.tag) if app.id not in known]
+    def _new(self, earlier_ids: set[str]) -> list[Application]:
+        return [app for app in self._applications.find(self.tag) if app.id not in earlier_ids]
 
     def _properties_file(
         self,
         secrets: Mapping[str, str],
-        given: str | None,
+        properties_file: str | None,
         env_vars: Mapping[str, str],
         folder: Path,
     ) -> str:
         """Write a file of Spark properties with the driver's environment, which may be secret.
 
         :param secrets: Environment variables with credentials for the metastore.
-        :param given: A file of further properties.
+        :param properties_file: A file of further properties.
         :param env_vars: Environment variables of the driver.
         :param folder: The folder for the file.
         """
@@ -461,15 +462,18 @@ class ClusterRun(SparkRun):
         require_environment("The token", secrets)
         # The driver writes timestamps by its clock, and Hive's have no zone.
         environment = {"TZ": "UTC", **_key_setting(), **env_vars, **secrets}
-        theirs = _spark_defaults() if given is None else Path(given)
+        theirs = _spark_defaults() if properties_file is None else Path(properties_file)
         # The empty line ends a last line with a continuation, so that it does not absorb our first
         # line.
-        before = "" if theirs is None else theirs.read_text(encoding="utf-8") + "\n\n"
+        defaults = "" if theirs is None else theirs.read_text(encoding="utf-8") + "\n\n"
         ours = properties(self._applications.driver_env_conf(environment))
         file = folder / "spark.properties"
         file.touch(mode=0o600)
-        file.write_text(before + ours, encoding="utf-8")
+        file.write_text(defaults + ours, encoding="utf-8")
         return str(file)
+
+
+SparkRun = LocalRun | ClusterRun
 
 
 def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
@@ -517,8 +521,10 @@ def _report_location(client: MetastoreClient, job: Job, tag: str) -> Location:
             return RunFiles.below(table.folder, tag)
     except TableNotFound:
         statements = job.statements if isinstance(job, ScriptJob) else ()
-        names_target = (each for each in statements if each.target.lower() == ref.full_name)
-        created = next((each for each in names_target if each.creates), None)
+        names_target = (
+            statement for statement in statements if statement.target.lower() == ref.full_name
+        )
+        created = next((name for name in names_target if name.creates), None)
         if created is None:
             raise
     if location := getattr(created, "location", None):

@@ -1,21 +1,16 @@
-"""A Spark application that executes a job for a task: its interface, and its early end."""
+"""A Spark application that executes a job for a task: its XComs, and its early end."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_hiveacid.cluster.applications import Application
 from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
-from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import MetastoreOptions
-from hiveacid.jobs.report import Report
 from hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import AirflowException
-
     from hiveacid.drivers.run_files import Started
 
 
@@ -94,55 +89,18 @@ class StartedXComs(PhaseObserver):
                 self._xcoms.xcom_push(key="write_ids", value=dict(self._write_ids))
 
 
-class SparkRun(Protocol):
-    """Submits, follows, and ends one application."""
+# The early end of a run, by its worker or by a triggerer
 
-    @property
-    def at_work(self) -> bool:
-        """Whether an application of an earlier attempt is still running."""
 
-    @property
-    def adopted(self) -> bool:
-        """Whether an earlier attempt has submitted the application."""
-
-    def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
-        """Submit the application, and store its transactions in XComs.
-
-        :param job: The job.
-        :param options: Arguments of ``SparkSubmitHook``.
-        :param env_vars: Environment variables of the driver.
-        """
-
-    def poll(self) -> Application | None:
-        """Return the application if it has ended or cannot be found, without waiting."""
-
-    def report(self, job: Job) -> Report | None:
-        """Return the report of the application, if any.
-
-        :param job: The job.
-        """
-
-    def failure(self, application: Application) -> "AirflowException":
-        """Return the cause of the failure of an application.
-
-        :param application: The result of ``poll``.
-        """
-
-    def ends_within(self, seconds: float) -> bool:
-        """Whether the application ends by itself in time.
-
-        :param seconds: How long to wait.
-        """
+class EndedRun(Protocol):
+    """A run whose application can be ended."""
 
     def end(self) -> None:
         """End the application."""
 
 
-# The early end of a run, by its worker or by a triggerer
-
-
 def abort_run(
-    run: SparkRun | None,
+    run: EndedRun | None,
     metastore: MetastoreOptions | None,
     tokens: Sequence[str],
     log: Any,
@@ -164,11 +122,11 @@ def abort_run(
     if metastore is None or not tokens:
         return
     try:
-        aborted = abort_transactions(metastore, tokens)
+        txn_ids = abort_transactions(metastore, tokens)
     except HiveAcidError as error:
         log.warning("The transaction is left to the metastore's timeout: %s", error)
     else:
-        log.info("Aborted transactions: %s", aborted or "none was open")
+        log.info("Aborted transactions: %s", txn_ids or "none was open")
 
 
 def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
@@ -184,6 +142,6 @@ def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> li
     from hiveacid.metastore.txn.owner import abort_open_transactions
 
     with MetastoreClient(metastore) as client:
-        aborted = abort_open_transactions(client, *tokens)
+        txn_ids = abort_open_transactions(client, *tokens)
         leave_queues(client, *tokens)
-        return aborted
+        return txn_ids

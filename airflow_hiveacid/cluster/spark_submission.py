@@ -16,6 +16,12 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoun
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
+from airflow_hiveacid.cluster.submit_hook import (
+    expect_no_exit_code,
+    process_of,
+    submit_hook,
+    watch_output,
+)
 from hiveacid.drivers.java_start import (
     DIE_WITH_PARENT,
     DRIVER_OPTIONS,
@@ -24,12 +30,13 @@ from hiveacid.drivers.java_start import (
     ClassArchive,
 )
 from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
-from hiveacid.errors import InvalidConnection, InvalidJob, JavaMissing, SparkJobFailed
+from hiveacid.errors import InvalidConnection, InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.jobs.fields import awaits_rendering
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options import kept_tokens
 from hiveacid.jobs.report import ErrorReport
+from hiveacid.metastore.dev.distribution import JAVA_REMEDY
+from hiveacid.metastore.kept_tokens import kept_tokens
 from hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 from hiveacid.rules.exit_status import Memory, explained, signal_of
 
@@ -134,11 +141,11 @@ def properties(conf: Mapping[str, str]) -> str:
 
 
 def _require_names(
-    field: str, values: Mapping[str, Any], allowed: re.Pattern[str], what: str
+    field: str, values: Mapping[str, Any], allowed: re.Pattern[str], meaning: str
 ) -> None:
     for name in values:
         if not isinstance(name, str) or not allowed.fullmatch(name):
-            raise InvalidJob(f"{field}: {name!r} cannot be {what}.")
+            raise InvalidJob(f"{field}: {name!r} cannot be {meaning}.")
         if not isinstance(values[name], str):
             # The value may be a secret.
             kind = type(values[name]).__name__
@@ -253,7 +260,7 @@ class SparkSubmission:
         :param require_active: Raises an error once the task was killed.
         :param on_progress: Function called before a line about progress goes to the log.
         :raises InvalidJob: A text has several lines, which would change its meaning.
-        :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is
+        :raises SoftwareMissing: The version of the Spark that spark-submit belongs to is
             unsupported.
         """
         master = connection.host or ""
@@ -272,7 +279,7 @@ class SparkSubmission:
         _check_programs(connection, variables)
         job_file.touch(mode=0o600)
         job_file.write_text(to_json(job), encoding="utf-8")
-        hook = _submit_hook(
+        hook = submit_hook(
             conn_id=connection.conn_id,
             application_args=arguments,
             files=str(job_file) if in_cluster else None,
@@ -281,9 +288,7 @@ class SparkSubmission:
             **options,
         )
         if in_cluster:
-            # On Kubernetes the hook asks for the driver's exit code, but this run does not wait for
-            # it.
-            hook._spark_exit_code = 0
+            expect_no_exit_code(hook)
         return cls(
             hook,
             variables,
@@ -298,7 +303,7 @@ class SparkSubmission:
         :raises AirflowException: spark-submit ended with an error; the message contains the line
             with the reason.
         :raises TaskKilled: The task was killed before spark-submit had started.
-        :raises JavaMissing: The Java found is too old to run Spark.
+        :raises SoftwareMissing: The Java found is too old to run Spark.
         """
         self._require_active()
         memory = Memory.now()
@@ -309,7 +314,9 @@ class SparkSubmission:
                 self._submit_driver()
         except AirflowException as error:
             if "UnsupportedClassVersionError" in str(error):
-                raise JavaMissing("The Java that spark-submit found is too old.") from error
+                raise SoftwareMissing(
+                    "The Java that spark-submit found is too old.", remedy=JAVA_REMEDY
+                ) from error
             code = _EXIT_CODE.search(str(error))
             status = int(code[1]) if code else 0
             reason = explained(status, memory)
@@ -318,7 +325,7 @@ class SparkSubmission:
                 reason = f"{reason} Its message: {why.rstrip('.')}.".lstrip()
             remedy = _MORE_MEMORY if signal_of(status) is signal.SIGKILL else ""
             failed = ErrorReport(
-                id=SparkJobFailed.__name__,
+                id=JobFailed.__name__,
                 message=f"spark-submit has failed. {code[0] if code else error} {reason}".rstrip(),
                 remedy=f"{remedy}Its complete output is above.",
             )
@@ -353,7 +360,7 @@ class SparkSubmission:
 
         :param seconds: How long to wait.
         """
-        process = self._hook._submit_sp
+        process = process_of(self._hook)
         if process is None:
             return False
         deadline = time.monotonic() + seconds
@@ -365,7 +372,7 @@ class SparkSubmission:
 
     def kill(self) -> None:
         """Kill spark-submit, the driver and their child processes; no effect if all have ended."""
-        process = self._hook._submit_sp
+        process = process_of(self._hook)
         if process is not None and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -399,13 +406,6 @@ def _with_log_level(
     return {_LOG_LEVEL: "WARN", **(configured or {})}
 
 
-def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
-    # Imported when a task runs: a DAG file that only declares tasks shouldn't pay for it.
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    return SparkSubmitHook(**arguments)
-
-
 class _Output:
     """The output of spark-submit, forwarded to the log of the task.
 
@@ -421,10 +421,8 @@ class _Output:
         self._log = hook.log
         self._require_active = require_active
         self._on_progress = on_progress
-        self._process = hook._process_spark_submit_log
         self._last = self._raised = ""
-        # The hook has no other way to see the output while it comes.
-        hook._process_spark_submit_log = self._watched  # type: ignore[method-assign]
+        watch_output(hook, self._watch)
 
     @property
     def raised(self) -> str:
@@ -436,12 +434,9 @@ class _Output:
         """Return the line that best describes the failure."""
         return self._raised or self._last
 
-    def _watched(self, itr: Iterator[Any]) -> None:
+    def _watch(self, lines: Iterator[str]) -> Iterator[str]:
         # A kill before the hook knew the process has not ended it.
         self._require_active()
-        self._process(self._watch(itr))
-
-    def _watch(self, lines: Iterator[str]) -> Iterator[str]:
         folded = False
         try:
             for line in lines:
@@ -522,4 +517,4 @@ def _check_programs(connection: "Connection", environment: Mapping[str, str]) ->
     java_home = environment.get("JAVA_HOME")
     java = str(Path(java_home, "bin", "java")) if java_home else "java"
     if shutil.which(java, path=path) is None:
-        raise JavaMissing(f"There is no {java!r}, and Spark needs Java.")
+        raise SoftwareMissing(f"There is no {java!r}, and Spark needs Java.", remedy=JAVA_REMEDY)

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
-from hiveacid.errors import ClusterUnreachable, InvalidConnection, KerberosLibraryMissing
+from hiveacid.errors import ClusterUnreachable, InvalidConnection, SoftwareMissing
 from hiveacid.foreign.text import parse_json
 
 if TYPE_CHECKING:
@@ -104,8 +104,10 @@ def _opened(request: urllib.request.Request, seconds: float) -> Any:
     try:
         return _OPENER.open(request, timeout=seconds)
     except urllib.error.HTTPError as error:
-        asked = error.headers.get_all("WWW-Authenticate") or []
-        if error.code != 401 or not any(each.lower().startswith("negotiate") for each in asked):
+        challenges = error.headers.get_all("WWW-Authenticate") or []
+        if error.code != 401 or not any(
+            challenge.lower().startswith("negotiate") for challenge in challenges
+        ):
             raise
         error.close()
     proof = base64.b64encode(_ticket_for(host_of(request.full_url) or "")).decode()
@@ -119,7 +121,7 @@ def _ticket_for(host: str) -> bytes:
 
     try:
         return SystemContext(f"HTTP@{host}", None, {}).step(b"")
-    except (GssFailure, KerberosLibraryMissing) as failure:
+    except (GssFailure, SoftwareMissing) as failure:
         raise InvalidConnection(
             f"{host} asks for Kerberos, and there is no ticket for HTTP@{host}: {failure}.",
             remedy="Run airflow kerberos or kinit for the user of this process, with KRB5CCNAME in its "
@@ -234,8 +236,8 @@ class YarnApplications:
     def find(self, tag: str) -> list[Application]:
         """Return the applications that carry a tag, the oldest first."""
         answer = self._ask("GET", "", {"applicationTags": tag})
-        listed = ((answer or {}).get("apps") or {}).get("app") or []
-        ours = [app for app in listed if app["user"] in self._submitters]
+        answered_apps = ((answer or {}).get("apps") or {}).get("app") or []
+        ours = [app for app in answered_apps if app["user"] in self._submitters]
         return [self._application(app) for app in sorted(ours, key=lambda app: app["startedTime"])]
 
     def get(self, application_id: str) -> Application | None:
@@ -254,13 +256,13 @@ class YarnApplications:
         node's logs. Both are contacted only on a known host.
         """
         try:
-            asked = self._ask("GET", f"/{application_id}") or {"app": {}}
+            description = self._ask("GET", f"/{application_id}") or {"app": {}}
             # http://<node>/node/containerlogs/<container>/<user>, once a container exists.
-            logs = str(asked["app"].get("amContainerLogs") or "")
-            node, _, rest = logs.partition("/node/containerlogs/")
-            container = rest.partition("/")[0]
-            known = _CONTAINER.fullmatch(container) and self._known.has(node)
-            for name in ("stdout", "stderr") if known else ():
+            logs = str(description["app"].get("amContainerLogs") or "")
+            node, _, path_in_node = logs.partition("/node/containerlogs/")
+            container = path_in_node.partition("/")[0]
+            is_known = _CONTAINER.fullmatch(container) and self._known.has(node)
+            for name in ("stdout", "stderr") if is_known else ():
                 query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
                 url = f"{node}/ws/v1/node/containers/{container}/logs/{name}?{query}"
                 if printed := _contents(self._log(url).decode(errors="replace")):
@@ -313,15 +315,15 @@ class YarnApplications:
         """Return the answer of the active ResourceManager; None if the object is unknown."""
         trouble = []
         for address in self._addresses:
-            asked = urlencode({**(query or {}), "user.name": self._user})
+            arguments = urlencode({**(query or {}), "user.name": self._user})
             request = urllib.request.Request(
-                f"{address}/ws/v1/cluster/apps{path}?{asked}",
+                f"{address}/ws/v1/cluster/apps{path}?{arguments}",
                 data=None if body is None else json.dumps(body).encode(),
                 headers={"Accept": "application/json", "Content-Type": "application/json"},
                 method=method,
             )
             try:
-                parsed = parse_json(ask(request, TIMEOUT_SECONDS))
+                parsed_answer = parse_json(ask(request, TIMEOUT_SECONDS))
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 404:
@@ -343,19 +345,19 @@ class YarnApplications:
             else:
                 # The next question goes first to the one that is active.
                 self._addresses = [address, *(a for a in self._addresses if a != address)]
-                return parsed if isinstance(parsed, dict) else {}
+                return parsed_answer if isinstance(parsed_answer, dict) else {}
         raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
 
 
 def _contents(text: str) -> list[str]:
     # YARN 3 puts a header and a footer of its own around a log.
-    _, header, rest = text.partition("\nLogContents:\n")
-    return (rest.rpartition("End of LogType:")[0] if header else text).strip().splitlines()
+    _, header, content = text.partition("\nLogContents:\n")
+    return (content.rpartition("End of LogType:")[0] if header else text).strip().splitlines()
 
 
 def _listed(connection: "Connection", extra: str) -> list[str]:
-    listed = str(connection.extra_dejson.get(extra) or "")
-    return [part.strip() for part in listed.split(",") if part.strip()]
+    names = str(connection.extra_dejson.get(extra) or "")
+    return [part.strip() for part in names.split(",") if part.strip()]
 
 
 def _with_scheme(address: str) -> str:

@@ -1,6 +1,7 @@
-"""@task.hive_acid_insert and @task.hive_acid_merge: writes whose source a function returns."""
+"""Task decorators: a function returns a part of a job when its task runs."""
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,13 +17,14 @@ from airflow.providers.common.compat.sdk import (
 from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.hooks.template_fields import INTERVAL, INTERVAL_REMEDY, is_empty_interval
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.writes import HiveAcidInsertOperator, HiveAcidMergeOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import require_partition_names
+from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.sources import ChangesSource, Input, QuerySource, Source
 from hiveacid.jobs.write_jobs import InsertJob
@@ -30,73 +32,94 @@ from hiveacid.jobs.write_jobs import InsertJob
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_KINDS = {"sql": "query", "path": "path", "name": "table"}
+_VIEW = "changed"
 
-# Common base of the operators of all our task decorators
 
+class FunctionOperator(DecoratedOperator, HiveAcidJobOperator[Any]):
+    """Calls a function when the task runs; its result completes the job of an operator.
 
-class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
-    """Calls a function when the task runs; its result is a part of the job."""
+    A subclass is one for a decorator, and for the operator that runs the job.
+    """
 
-    template_fields: Sequence[str] = (
-        *DecoratedOperator.template_fields,
-        *HiveAcidSparkOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **DecoratedOperator.template_fields_renderers,
-        **HiveAcidSparkOperator.template_fields_renderers,
-    }
     custom_operator_name: str
     # The XCom with the part of the job that the function has returned.
     result_key: ClassVar[str]
+    # The results that the function may return, for the error about others.
+    results: ClassVar[str]
     # The function is called when the task runs: then the page shows its result.
     overwrite_rtif_after_execution = True
 
-    @classmethod
-    def take_fields(cls, kwargs: dict[str, Any], returned: str) -> dict[str, Any]:
-        """Take the fields of the job out of the arguments of a decorator.
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        *_, operator = cls.__bases__
+        assert issubclass(operator, HiveAcidJobOperator)
+        cls.template_fields = (*DecoratedOperator.template_fields, *operator.template_fields)
+        cls.template_fields_renderers = {
+            **DecoratedOperator.template_fields_renderers,
+            **operator.template_fields_renderers,
+        }
 
-        :param kwargs: The arguments; the operator's own are left.
-        :param returned: The field that the function returns.
-        """
-        fields = {field.name: field for field in dataclasses.fields(cls.job_type)}
-        del fields[returned]
-        given = {name: kwargs.pop(name) for name in fields.keys() & kwargs.keys()}
-        missing = sorted(
-            name
-            for name, field in fields.items()
-            if name not in given
-            and field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-        )
-        if missing:
-            raise InvalidJob(f"{cls.custom_operator_name} lacks {', '.join(missing)}.")
-        return given
-
-    def use_result(self, result: Any, context: "Context") -> None:
-        """Complete the job, also for the process that continues after a deferral.
-
-        :param result: The part of the job that the function has returned, as plain values.
-        :param context: The context of the task.
-        """
-        self.complete_job(result)
-        context["ti"].xcom_push(key=self.result_key, value=result)
-
-    def complete_job(self, result: Any) -> None:
-        """Complete the job by the part that the function has returned.
-
-        :param result: The part, as plain values.
-        """
-        raise NotImplementedError
+    def execute(self, context: "Context") -> Any:
+        """Call the function, then run the job."""
+        returned = self.call_function(context)
+        try:
+            part = self.part_of(returned)
+        except InvalidJob as error:
+            raise task_failure(error) from None
+        self.complete_job(part)
+        context["ti"].xcom_push(key=self.result_key, value=part)
+        return super().execute(context)
 
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
     ) -> Any:
         """Continue after the trigger with the function's earlier result."""
-        result = self._stored(self.result_key, context)
-        # An earlier version of this package may have submitted the application.
-        if result is not None:
-            self.complete_job(result)
+        self.complete_job(self._stored(self.result_key, context))
         return super().resume_execution(next_method, next_kwargs, context)
+
+    @abstractmethod
+    def part_of(self, returned: object) -> Any:
+        """Return the part of the job that the function has returned, as plain values.
+
+        :param returned: The result of the function.
+        :raises InvalidJob: It is no part of the job.
+        """
+
+    @abstractmethod
+    def complete_job(self, part: Any) -> None:
+        """Complete the job, also in the process that continues after a deferral.
+
+        :param part: The part, as ``part_of`` returns it.
+        """
+
+    def refused(self, returned: object) -> InvalidJob:
+        """Return the error about a result that is no part of the job."""
+        return InvalidJob(
+            f"The function of {self.custom_operator_name} has returned {returned!r}.",
+            remedy=f"Return {self.results}.",
+        )
+
+    @classmethod
+    def take_job(cls, job_type: type[Job], kwargs: dict[str, Any], **part: Any) -> Job:
+        """Take the fields of the job out of the arguments of a decorator.
+
+        :param job_type: The kind of job.
+        :param kwargs: The arguments; those of the operator are left.
+        :param part: The field that the function returns, with its value until then.
+        """
+        fields = {field.name: field for field in dataclasses.fields(job_type)}
+        taken = {name: kwargs.pop(name) for name in (fields.keys() - part) & kwargs.keys()}
+        missing = sorted(
+            name
+            for name, field in fields.items()
+            if name not in {**taken, **part}
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        )
+        if missing:
+            raise InvalidJob(f"{cls.custom_operator_name} lacks {', '.join(missing)}.")
+        return job_type(**taken, **part)
 
     def call_function(self, context: "Context") -> Any:
         """Return the function's result."""
@@ -133,10 +156,7 @@ def decorator_of(
     )
 
 
-_KINDS = {"sql": "query", "path": "path", "name": "table"}
-
-
-class SourceFunctionOperator(FunctionOperator):
+class SourceFunction(FunctionOperator):
     """Calls a function that returns the source of the job.
 
     :param inputs: The views that a query without inputs sees which the function returns. (templated)
@@ -144,27 +164,20 @@ class SourceFunctionOperator(FunctionOperator):
     """
 
     result_key = "source"
+    results = "a query, a TableSource, a PathSource, a QuerySource, or one as a dict"
 
     def __init__(self, *, inputs: Mapping[str, Input] | None = None, **kwargs: Any) -> None:
-        described = self.take_fields(kwargs, "source")
         # The source is known when the task runs.
         source = QuerySource(sql=self.custom_operator_name, inputs=inputs or {})
-        job: Any = self.job_type
-        super().__init__(job=job(source=source, **described), **kwargs)
+        super().__init__(job=self.take_job(self.job_type, kwargs, source=source), **kwargs)
 
-    def execute(self, context: "Context") -> Any:
-        """Call the function, then run the job."""
-        returned = self.call_function(context)
-        try:
-            source = self._source(returned, self.job.source.inputs)
-        except InvalidJob as error:
-            raise task_failure(error) from None
-        self.use_result(codec.encode(source), context)
-        return super().execute(context)
+    def part_of(self, returned: object) -> Any:
+        """Return a source."""
+        return codec.encode(self._source(returned, self.job.source.inputs))
 
-    def complete_job(self, result: Mapping[str, Any]) -> None:
+    def complete_job(self, part: Any) -> None:
         """Set the source."""
-        source: Source = codec.decode(Source, result, "source")
+        source: Source = codec.decode(Source, part, "source")
         self.job = dataclasses.replace(self.job, source=source)
 
     def _source(self, returned: object, inputs: Mapping[str, Input]) -> Source:
@@ -178,15 +191,11 @@ class SourceFunctionOperator(FunctionOperator):
             decoded: Source = codec.decode(Source, described, "source")
             return decoded
         if not isinstance(returned, Source):
-            raise InvalidJob(
-                f"The function of {self.custom_operator_name} has returned {returned!r}.",
-                remedy="Return a query, a TableSource, a PathSource, a QuerySource, or one as a "
-                "dict.",
-            )
+            raise self.refused(returned)
         return returned
 
 
-class _HiveAcidInsertDecoratedOperator(SourceFunctionOperator, HiveAcidInsertOperator):
+class _InsertFunction(SourceFunction, HiveAcidInsertOperator):
     """Appends the source that a function returns, or overwrites with it."""
 
     custom_operator_name = "@task.hive_acid_insert"
@@ -209,10 +218,10 @@ def hive_acid_insert_task(
     :param kwargs: ``inputs``; the fields of InsertJob but ``source``; the parameters of
         HiveAcidInsertOperator but ``job``.
     """
-    return decorator_of(_HiveAcidInsertDecoratedOperator, python_callable, kwargs)
+    return decorator_of(_InsertFunction, python_callable, kwargs)
 
 
-class _HiveAcidMergeDecoratedOperator(SourceFunctionOperator, HiveAcidMergeOperator):
+class _MergeFunction(SourceFunction, HiveAcidMergeOperator):
     """Merges the source that a function returns."""
 
     custom_operator_name = "@task.hive_acid_merge"
@@ -238,47 +247,36 @@ def hive_acid_merge_task(
     :param kwargs: ``inputs``; the fields of MergeJob but ``source``; the parameters of
         HiveAcidMergeOperator but ``job``.
     """
-    return decorator_of(_HiveAcidMergeDecoratedOperator, python_callable, kwargs)
+    return decorator_of(_MergeFunction, python_callable, kwargs)
 
 
-# @task.hive_acid_sql: statements that a function returns
+class TextFunction(FunctionOperator):
+    """Calls a function that returns SQL."""
+
+    result_key = "sql"
+
+    def part_of(self, returned: object) -> str:
+        """Return a text that is not empty."""
+        if not isinstance(returned, str) or not returned.strip():
+            raise self.refused(returned)
+        return returned
 
 
-class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
+class _SqlFunction(TextFunction, HiveAcidSqlOperator):
     """Runs the statements that a function returns."""
 
-    template_fields: Sequence[str] = (
-        *DecoratedOperator.template_fields,
-        *HiveAcidSqlOperator.template_fields,
-    )
     # An argument of the function that ends with .sql is not a file to read.
     template_ext: Sequence[str] = ()
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **DecoratedOperator.template_fields_renderers,
-        **HiveAcidSqlOperator.template_fields_renderers,
-    }
     custom_operator_name = "@task.hive_acid_sql"
-    result_key = "sql"
+    results = "one statement or several, separated by semicolons"
 
     def __init__(self, **kwargs: Any) -> None:
         # The statements are known when the task runs.
         super().__init__(sql="{% raw %}{% endraw %}", **kwargs)
 
-    def execute(self, context: "Context") -> Any:
-        """Call the function, then run the returned statements."""
-        returned = self.call_function(context)
-        if not isinstance(returned, str) or not returned.strip():
-            error = InvalidJob(
-                f"The function of {self.custom_operator_name} has returned {returned!r}.",
-                remedy="Return one statement or several, separated by semicolons.",
-            )
-            raise task_failure(error)
-        self.use_result(returned, context)
-        return super().execute(context)
-
-    def complete_job(self, result: str) -> None:
+    def complete_job(self, part: str) -> None:
         """Set the statements."""
-        self.sql = result
+        self.sql = part
 
 
 def hive_acid_sql_task(
@@ -298,19 +296,12 @@ def hive_acid_sql_task(
     :param python_callable: The function.
     :param kwargs: The parameters of HiveAcidSqlOperator but ``sql``.
     """
-    return decorator_of(_HiveAcidSqlDecoratedOperator, python_callable, kwargs)
+    return decorator_of(_SqlFunction, python_callable, kwargs)
 
 
-# @task.hive_acid_changes: a query on a table's changes that a function returns
-
-
-_VIEW = "changed"
-
-
-class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperator):
+class _ChangesFunction(TextFunction, HiveAcidChangesOperator):
     """Appends the result of a function's query on the changes of a table.
 
-    :param python_callable: Returns the query.
     :param table: The table whose changes it reads. (templated)
     :param after: The version after which a new consumer begins, or ``oldest``. (templated)
     :param net: See ChangesSource.
@@ -318,55 +309,28 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
     :param kwargs: The fields of InsertJob but ``source``, and the parameters of the operator.
     """
 
-    template_fields: Sequence[str] = (
-        *DecoratedOperator.template_fields,
-        *HiveAcidChangesOperator.template_fields,
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **DecoratedOperator.template_fields_renderers,
-        **HiveAcidChangesOperator.template_fields_renderers,
-    }
     custom_operator_name = "@task.hive_acid_changes"
-    result_key = "sql"
+    results = f"a query that reads {_VIEW}"
 
     def __init__(
         self,
         *,
-        python_callable: Callable[..., Any],
         table: str,
         after: str = "0",
         net: bool = False,
         keys: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
-        names = {field.name for field in dataclasses.fields(InsertJob)} - {"source"}
-        described = {name: kwargs.pop(name) for name in names & kwargs.keys()}
-        if "target" not in described:
-            raise InvalidJob(f"{self.custom_operator_name} lacks target.")
-        changed = ChangesSource(table, after=after, net=net, keys=tuple(keys))
+        read = ChangesSource(table, after=after, net=net, keys=tuple(keys))
         # The query is known when the task runs.
-        source = QuerySource(sql=self.custom_operator_name, inputs={_VIEW: changed})
-        super().__init__(
-            python_callable=python_callable, job=InsertJob(source=source, **described), **kwargs
-        )
+        source = QuerySource(sql=self.custom_operator_name, inputs={_VIEW: read})
+        super().__init__(job=self.take_job(InsertJob, kwargs, source=source), **kwargs)
 
-    def execute(self, context: "Context") -> Any:
-        """Call the function, then append."""
-        returned = self.call_function(context)
-        if not isinstance(returned, str) or not returned.strip():
-            error = InvalidJob(
-                f"The function of {self.custom_operator_name} has returned {returned!r}.",
-                remedy=f"Return a query that reads {_VIEW}.",
-            )
-            raise task_failure(error)
-        self.use_result(returned, context)
-        return super().execute(context)
-
-    def complete_job(self, result: str) -> None:
+    def complete_job(self, part: str) -> None:
         """Set the query."""
         assert isinstance(self.job, InsertJob)
         assert isinstance(self.job.source, QuerySource)
-        source = dataclasses.replace(self.job.source, sql=result)
+        source = dataclasses.replace(self.job.source, sql=part)
         self.job = dataclasses.replace(self.job, source=source)
 
 
@@ -390,49 +354,34 @@ def hive_acid_changes_task(
     :param kwargs: ``table``, ``after``, ``net`` and ``keys`` of the ChangesSource; the fields of
         InsertJob but ``source``; the parameters of HiveAcidChangesOperator but ``job``.
     """
-    return decorator_of(_HiveAcidChangesDecoratedOperator, python_callable, kwargs)
+    return decorator_of(_ChangesFunction, python_callable, kwargs)
 
 
-# @task.hive_acid_compact: a compaction of the partitions that a function returns
-
-
-class _HiveAcidCompactDecoratedOperator(FunctionOperator, HiveAcidCompactOperator):
+class _CompactFunction(FunctionOperator, HiveAcidCompactOperator):
     """Compacts the partitions that a function names."""
 
     custom_operator_name = "@task.hive_acid_compact"
     result_key = "partitions"
+    results = 'a list of the names of partitions, like ["day=2026-01-01"]'
 
     def __init__(self, **kwargs: Any) -> None:
         # A pool here is Airflow's: only workers have one, and they take no partitions.
         pool = {"pool": kwargs.pop("pool")} if "pool" in kwargs else {}
-        described = self.take_fields(kwargs, "partitions")
-        super().__init__(job=CompactJob(**described), **pool, **kwargs)
+        job = self.take_job(CompactJob, kwargs, partitions=None)
+        super().__init__(job=job, **pool, **kwargs)
 
-    def execute(self, context: "Context") -> Any:
-        """Call the function, then compact."""
-        returned = self.call_function(context)
-        try:
-            partitions = self._partitions(returned)
-        except InvalidJob as error:
-            raise task_failure(error) from None
-        if not partitions:
-            raise AirflowSkipException("The function names no partition: there is nothing to do.")
-        self.use_result(list(partitions), context)
-        return super().execute(context)
-
-    def complete_job(self, result: Sequence[str]) -> None:
-        """Set the partitions."""
-        self.job = dataclasses.replace(self.job, partitions=tuple(result))
-
-    def _partitions(self, returned: object) -> tuple[str, ...]:
+    def part_of(self, returned: object) -> list[str]:
+        """Return the names of partitions."""
         if isinstance(returned, str) or not isinstance(returned, Sequence):
-            raise InvalidJob(
-                f"The function of {self.custom_operator_name} has returned {returned!r}.",
-                remedy='Return a list of the names of partitions, like ["day=2026-01-01"].',
-            )
-        if returned:
-            require_partition_names(returned)
-        return tuple(returned)
+            raise self.refused(returned)
+        if not returned:
+            raise AirflowSkipException("The function names no partition: there is nothing to do.")
+        require_partition_names(returned)
+        return list(returned)
+
+    def complete_job(self, part: Sequence[str]) -> None:
+        """Set the partitions."""
+        self.job = dataclasses.replace(self.job, partitions=tuple(part))
 
 
 def hive_acid_compact_task(
@@ -452,4 +401,4 @@ def hive_acid_compact_task(
     :param kwargs: The fields of CompactJob but ``partitions`` and ``pool``; the parameters of
         HiveAcidCompactOperator but ``job`` and ``need``.
     """
-    return decorator_of(_HiveAcidCompactDecoratedOperator, python_callable, kwargs)
+    return decorator_of(_CompactFunction, python_callable, kwargs)

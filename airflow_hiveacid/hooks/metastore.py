@@ -24,13 +24,13 @@ from hiveacid.jobs.options import (
     NO_PROOF,
     PATIENCE_SECONDS,
     WRITE_EVENTS,
-    AllowedLocations,
     MetastoreOptions,
-    keep_token,
 )
 from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.kept_tokens import keep_token
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.features import AUTO_PROFILE
+from hiveacid.rules.location import AllowedLocations
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping
@@ -184,8 +184,10 @@ class HiveAcidMetastoreHook(BaseHook):
         from hiveacid.metastore.txn.transaction import Transaction
         from hiveacid.tables.locations import require_job_access
 
-        written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
-        accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
+        write_accesses = (
+            [] if target is None else [Access(target.lower(), None, operation.name.lower())]
+        )
+        accesses = [*write_accesses, *(Access(table.lower(), None, READ) for table in reads)]
         # Without a table, the transaction only shows which others are open.
         accesses = accesses or [Access(EVERYTHING, (), SHOW)]
         lineage = get_hook_lineage_collector()
@@ -270,20 +272,20 @@ class HiveAcidMetastoreHook(BaseHook):
             return forget_run(client, TableRef.parse(table), run, dry_run=dry_run)
 
     def _seconds(self, name: str, default: float) -> float:
-        given = self._extra.get(name)
+        value = self._extra.get(name)
         try:
-            return default if given in (None, "") else float(given)
+            return default if value in (None, "") else float(value)
         except (TypeError, ValueError) as error:
             raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."
+                f"Connection {self.metastore_conn_id!r}: {name} is no number: {value!r}."
             ) from error
 
     def _tls(self) -> bool:
-        given = self._extra.get("tls")
-        value = _SWITCH.get("" if given is None else str(given).lower())
+        setting = self._extra.get("tls")
+        value = _SWITCH.get("" if setting is None else str(setting).lower())
         if value is None:
             raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r}: tls is {given!r}.",
+                f"Connection {self.metastore_conn_id!r}: tls is {setting!r}.",
                 remedy="Set it to true or false.",
             )
         return value
@@ -291,41 +293,41 @@ class HiveAcidMetastoreHook(BaseHook):
     def _column_mapping(self) -> str | None:
         """The column mapping of the connection, or else of the section ``[hive_acid]``."""
         configured: str = conf.get("hive_acid", "column_mapping", fallback="").strip()
-        given = self._extra.get("column_mapping") or configured or None
-        if given not in (None, *ColumnMapping):
+        mapping = self._extra.get("column_mapping") or configured or None
+        if mapping not in (None, *ColumnMapping):
             raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r}: the column_mapping is {given!r}.",
+                f"Connection {self.metastore_conn_id!r}: the column_mapping is {mapping!r}.",
                 remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
             )
-        return given
+        return mapping
 
     def _metastore_profile(self) -> str:
-        given: str = self._extra.get("metastore_profile") or AUTO_PROFILE
-        if given not in METASTORE_PROFILES:
+        profile: str = self._extra.get("metastore_profile") or AUTO_PROFILE
+        if profile not in METASTORE_PROFILES:
             raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r} has the metastore_profile {given!r}.",
+                f"Connection {self.metastore_conn_id!r} has the metastore_profile {profile!r}.",
                 remedy=f"Set it to one of {', '.join(METASTORE_PROFILES)}, or remove it.",
             )
-        return given
+        return profile
 
     def _write_events(self) -> str:
         """The write events of the connection, or else of the section ``[hive_acid]``."""
         configured: str = conf.get("hive_acid", "write_events", fallback="").strip()
-        given: str = self._extra.get("write_events") or configured or AUTO
-        if given not in WRITE_EVENTS:
+        setting: str = self._extra.get("write_events") or configured or AUTO
+        if setting not in WRITE_EVENTS:
             raise InvalidConnection(
-                f"Connection {self.metastore_conn_id!r} has the write_events {given!r}.",
+                f"Connection {self.metastore_conn_id!r} has the write_events {setting!r}.",
                 remedy=f"Use one of {', '.join(WRITE_EVENTS)}.",
             )
-        return given
+        return setting
 
     def _kerberos(self) -> dict[str, Any]:
         """Return the Kerberos settings of the connection, or Airflow's setting for all."""
         extra = self._extra
         by_default = KERBEROS if conf.get("core", "security", fallback="") == "kerberos" else None
-        given = extra.get("auth_mechanism") or extra.get("authMechanism") or by_default
+        setting = extra.get("auth_mechanism") or extra.get("authMechanism") or by_default
         # Hive's provider writes NOSASL.
-        mechanism = NO_PROOF if given in (None, "NOSASL") else given
+        mechanism = NO_PROOF if setting in (None, "NOSASL") else setting
         if mechanism not in (NO_PROOF, KERBEROS):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r} has the auth_mechanism {mechanism!r}.",

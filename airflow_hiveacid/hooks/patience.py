@@ -48,7 +48,7 @@ class Patience:
         # Also where the clock was set back.
         return 0 <= now - self._since < self._limit
 
-    def _remember(self, since: float) -> None:
-        self._since = since
+    def _remember(self, start: float) -> None:
+        self._since = start
         if self._store is not None:
-            self._store.set(_AWAY_SINCE, since)
+            self._store.set(_AWAY_SINCE, start)

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from hiveacid.errors import ConflictError, HiveAcidError, SourceSkipped
+from hiveacid.errors import ConflictError, EmptySource, HiveAcidError
 from hiveacid.jobs.report import ErrorReport, by_table
 from hiveacid.upkeep import metrics
 from hiveacid.upkeep.metrics import Kind, Metric, Sample
@@ -54,7 +54,7 @@ def task_failure(
     :param error: The error, here or in the Spark application.
     """
     report = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
-    if report.id == SourceSkipped.__name__:
+    if report.id == EmptySource.__name__ and not report.retryable:
         return AirflowSkipException(report.lines)
     if not report.retryable:
         return HiveAcidTaskRefused(report)
@@ -137,7 +137,7 @@ def _violations(report: Mapping[str, Any]) -> Iterator[str]:
         for statement in report["statements"]:
             yield from _violations(statement["run"] or statement["compaction"])
     elif not report.get("already_done"):
-        yield from (each["table"] for each in report.get("checks") or () if not each["passed"])
+        yield from (check["table"] for check in report.get("checks") or () if not check["passed"])
 
 
 def _work(report: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:

@@ -42,7 +42,7 @@ def is_empty_interval(context: "Context") -> bool:
     return start is not None and start == values.get(_END)
 
 
-def require_interval(what: str, templates: Iterable[str], context: "Context") -> None:
+def require_interval(field: str, templates: Iterable[str], context: "Context") -> None:
     """Refuse templates with both ends of a data interval if these are equal.
 
     A condition like ``at >= '{{ data_interval_start }}' AND at < '{{ data_interval_end }}'`` would
@@ -50,7 +50,7 @@ def require_interval(what: str, templates: Iterable[str], context: "Context") ->
     ``{{ data_interval_end - macros.timedelta(days=1) }}``, are accepted.
 
     Args:
-        what: The field of the operator, for the error.
+        field: The field of the operator, for the error.
         templates: Its texts, before they are rendered.
         context: The context of the task.
 
@@ -59,10 +59,13 @@ def require_interval(what: str, templates: Iterable[str], context: "Context") ->
     """
     if not is_empty_interval(context):
         return
-    expressions = {each for text in templates for each in _expressions(text)}
-    if any(_START in each and each.replace(_START, _END) in expressions for each in expressions):
+    expressions = {expression for text in templates for expression in _expressions(text)}
+    if any(
+        _START in expression and expression.replace(_START, _END) in expressions
+        for expression in expressions
+    ):
         raise InvalidJob(
-            f"{what} selects an empty data interval, and so no rows: data_interval_start and"
+            f"{field} selects an empty data interval, and so no rows: data_interval_start and"
             f" data_interval_end of this run are both {dict(context)[_START]}.",
             remedy=INTERVAL_REMEDY,
         )
@@ -87,7 +90,7 @@ def _expressions(text: str) -> Iterator[str]:
     except TemplateSyntaxError:
         return  # Rendering reports it.
     for output in tree.find_all(nodes.Output):
-        yield from (repr(each) for each in output.nodes if not isinstance(each, nodes.TemplateData))
+        yield from (repr(node) for node in output.nodes if not isinstance(node, nodes.TemplateData))
 
 
 SettingT = TypeVar("SettingT", CompactionPolicy, Budget, WorkerLimits)
@@ -164,21 +167,21 @@ class NamedTemplateFields(BaseOperator):
         return next(fields, None)
 
 
-def rendered_setting(type_: type[SettingT], given: object, field: str) -> SettingT:
+def rendered_setting(type_: type[SettingT], value: object, field: str) -> SettingT:
     """Return a valid setting that is an object, or a mapping of its fields.
 
     :param type_: The type of the object.
-    :param given: The value of a template field, after rendering.
+    :param value: The value of a template field, after rendering.
     :param field: The name of the field, for the error.
     :raises InvalidJob: The value is something else, or invalid.
     """
-    if isinstance(given, type_):
-        setting = given
-    elif isinstance(given, Mapping):
-        setting = codec.decode(type_, dict(given), field)
+    if isinstance(value, type_):
+        setting = value
+    elif isinstance(value, Mapping):
+        setting = codec.decode(type_, dict(value), field)
     else:
         raise InvalidJob(
-            f"{field} must be a {type_.__name__} or a dict of its fields, not {given!r}.",
+            f"{field} must be a {type_.__name__} or a dict of its fields, not {value!r}.",
             remedy=f"Write {field}={type_.__name__}(...). A template of a dict needs a DAG with "
             "render_template_as_native_obj=True.",
         )

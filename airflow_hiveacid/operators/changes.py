@@ -1,17 +1,18 @@
 """HiveAcidChangesOperator: process each change of a table once, as an Airflow task."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, task_failure
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import InvalidJob, TableReplaced, VersionGone
 from hiveacid.jobs import codec
 from hiveacid.jobs.export_job import ExportChangesJob, changes_in, reading_changes
 from hiveacid.jobs.fields import awaits_rendering, before_rendering, is_template
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.report import ChangesRange, RunReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.rules.lag import consumer_token, require_consumer
 from hiveacid.rules.names import LocatedTable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _XCOM = "changes"
 
 
-class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
+class HiveAcidChangesOperator(HiveAcidJobOperator[Job]):
     """Runs a job on the changes of a table that its consumer has not seen yet, each of them once.
 
     The job reads the changes of one table by a ChangesSource, or by several. The operator sets the
@@ -55,7 +56,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     The cursor identifies this creation of the table and the job's target: a recreated table, or a
     job with another target, is refused.
 
-    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator;
+    The parameters below come on top of those of every Spark job, see HiveAcidJobOperator;
     ``once_per`` is not available, because the consumer determines what is applied once.
 
     :param consumer: A unique name for this use of the table's changes. (templated)
@@ -65,8 +66,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     job_type = Job
 
-    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "consumer")
-    text_fields: ClassVar[Sequence[str]] = (*HiveAcidSparkOperator.text_fields, "consumer")
+    template_fields: Sequence[str] = (*HiveAcidJobOperator.template_fields, "consumer")
+    text_fields: ClassVar[Sequence[str]] = (*HiveAcidJobOperator.text_fields, "consumer")
 
     # The reads of the consumer, once the job is prepared.
     _reads: "Consumer"
@@ -90,22 +91,20 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             self._source(self.job)
         self._range: ChangesRange | None = None
 
-    def _guarded(
-        self, context: "Context", run: "Callable[[Job, Context], dict[str, Any]]"
-    ) -> dict[str, Any]:
-        try:
-            return super()._guarded(context, run)
-        except HiveAcidTaskFailure as failure:
-            if failure.error.id != VersionGone.__name__ or self._range is None:
-                raise
-            remedy = (
-                f"Changes after version {self._range.after} were cleaned before {self.consumer!r} copied"
-                " them. Start again under another name of the consumer: with after='oldest', if the"
-                " copy may lack the changes in between, otherwise with after= a version that the"
-                " copy was filled from again. To prevent this, run the"
-                " consumer more often, or raise hiveacid.consumer_retention of the table."
-            )
-            raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from None
+    def _failure(self, job: Job, context: "Context", error: BaseException) -> BaseException:
+        failure = super()._failure(job, context, error)
+        if self._range is None or not isinstance(failure, HiveAcidTaskFailure):
+            return failure
+        if failure.error.id != VersionGone.__name__:
+            return failure
+        remedy = (
+            f"Changes after version {self._range.after} were cleaned before {self.consumer!r} copied"
+            " them. Start again under another name of the consumer: with after='oldest', if the"
+            " copy may lack the changes in between, otherwise with after= a version that the"
+            " copy was filled from again. To prevent this, run the"
+            " consumer more often, or raise hiveacid.consumer_retention of the table."
+        )
+        return task_failure(dataclasses.replace(failure.error, remedy=remedy))
 
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
@@ -122,12 +121,13 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
                 self._reads.begin(self._reads.next_after(source))
                 return job
             self._reads.begin(self._range.after)
-        self._publish_range(self._range, context)
-        after, up_to = self._range.after, self._range.up_to
+        record = {**codec.to_record(self._range), "read": codec.encode(self._reads.table)}
+        context["ti"].xcom_push(key=_XCOM, value=record)
+        start, up_to = self._range.after, self._range.up_to
         if isinstance(job, ExportChangesJob):
             job = dataclasses.replace(job, consumer=self.consumer)
-        token = self._reads.token(after)
-        return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
+        token = self._reads.token(start)
+        return dataclasses.replace(reading_changes(job, start, up_to), run_token=token)
 
     def _deferred(self, context: "Context") -> Job:
         job, record = self._named(context), self._stored(_XCOM, context)
@@ -137,7 +137,12 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         token = consumer_token(table, self.consumer, record["after"])
         return dataclasses.replace(job, run_token=token)
 
-    def _run(self, job: Job, context: "Context") -> dict[str, Any]:
+    def _place(self, job: Job) -> Place:
+        return "spark"
+
+    def _apply(
+        self, job: Job, context: "Context", run: "Callable[[Job, Context], dict[str, Any]]"
+    ) -> dict[str, Any]:
         if self._range is None:
             self.log.info("%s has seen all changes.", self.consumer)
             return RunReport(job="changes", target=job.target).to_dict()
@@ -145,12 +150,12 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             "Changes of %(table)s after version %(after)d up to %(up_to)d.",
             dataclasses.asdict(self._range),
         )
-        return self._move_on(super()._run(job, context))
-
-    def _after_trigger(
-        self, event: Mapping[str, Any], job: Job, context: "Context"
-    ) -> dict[str, Any]:
-        return self._move_on(super()._after_trigger(event, job, context))
+        report = run(job, context)
+        # The run that was applied may be another one.
+        up_to = max(read["up_to"] for read in report["changes"])
+        self._reads.advance(up_to)
+        self.log.info("%s has seen all changes up to version %d.", self.consumer, up_to)
+        return report
 
     def _publish(self, job: Job, report: dict[str, Any], context: "Context") -> None:
         if self._range is None and context["ti"].try_number == 1:
@@ -158,27 +163,16 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             self.outlets = []
         super()._publish(job, report, context)
 
-    def _move_on(self, report: dict[str, Any]) -> dict[str, Any]:
-        """Advance the consumer to the end of the applied run, which may be another one."""
-        up_to = max(read["up_to"] for read in report["changes"])
-        self._reads.advance(up_to)
-        self.log.info("%s has seen all changes up to version %d.", self.consumer, up_to)
-        return report
-
     def _submitted(self, context: "Context") -> ChangesRange | None:
         """The versions read by the application that a trigger has waited for."""
         record = self._stored(_XCOM, context)
         if not record:
             return None
-        given = {key: value for key, value in record.items() if key != "read"}
-        read = codec.read_obligation(ChangesRange, given, f"The XCom {_XCOM!r}")
+        fields = {key: value for key, value in record.items() if key != "read"}
+        read = codec.read_obligation(ChangesRange, fields, f"The XCom {_XCOM!r}")
         if record["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{read.table} was dropped and created again meanwhile.")
         return read
-
-    def _publish_range(self, read: ChangesRange, context: "Context") -> None:
-        record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}
-        context["ti"].xcom_push(key=_XCOM, value=record)
 
     def _source(self, job: Job) -> ChangesSource:
         """Return the job's source of changes; all its sources of changes read the same table."""

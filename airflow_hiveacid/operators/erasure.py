@@ -1,15 +1,7 @@
 """HiveAcidEraseOperator: erases persons' data, and issues a certificate."""
 
-from typing import TYPE_CHECKING, Any
-
-from airflow_hiveacid.cluster.spark_run import StartedXComs
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.job import HiveAcidWorkerOperator
 from hiveacid.jobs.erase_job import EraseJob
-from hiveacid.metastore.authorizer import user_of
-from hiveacid.rules.texts import plural
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 
 class HiveAcidEraseOperator(HiveAcidWorkerOperator[EraseJob]):
@@ -38,33 +30,4 @@ class HiveAcidEraseOperator(HiveAcidWorkerOperator[EraseJob]):
     """
 
     job_type = EraseJob
-
-    def _run(self, job: EraseJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.orc.format.process_memory import use_one_heap
-        from hiveacid.worker.erasure import Eraser
-
-        use_one_heap()
-        observers = self._observers(StartedXComs(context["ti"]))
-        with MetastoreClient(job.connection).patient() as client:
-            user = user_of(self.dag_id)
-            report = Eraser(client, job.folder, observers, user=user).run(job)
-        for wait in report.waits:
-            self.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)
-        if report.certificate is not None:
-            self.log.info("The certificate is %s.", report.certificate)
-        elif not report.dry_run:
-            files = plural(report.files, "file still holds", "files still hold")
-            self.log.info("%s keys; the deadline is %s.", files, report.deadline)
-        return report.to_dict()
-
-    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
-        """Answer OpenLineage's listener: no column gets values of another one.
-
-        :param task_instance: The task instance.
-        """
-        return None
-
-    def _publish(self, job: EraseJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
+    asset_events = has_lineage = False

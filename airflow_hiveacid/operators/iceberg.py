@@ -1,15 +1,7 @@
-"""HiveAcidToIcebergOperator: an IcebergExportJob as an Airflow task."""
+"""Copies of tables in Iceberg as Airflow tasks."""
 
-from typing import TYPE_CHECKING, Any
-
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.job import HiveAcidWorkerOperator
 from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
-from hiveacid.progress import PhaseClock
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
 
 class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
@@ -33,36 +25,7 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
     """
 
     job_type = IcebergExportJob
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._scheduler: WorkerScheduler | None = None
-
-    def _end_work(self) -> None:
-        if self._scheduler is not None:
-            self._scheduler.stop()
-        super()._end_work()
-
-    def _run(self, job: IcebergExportJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.iceberg.run import export_to_iceberg
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.orc.format.process_memory import use_one_heap
-        from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-
-        use_one_heap()
-        with (
-            MetastoreClient(job.connection).patient() as client,
-            WorkerScheduler() as self._scheduler,
-        ):
-            phases = PhaseClock(self._observers())
-            report = export_to_iceberg(client, job, self._scheduler, phases=phases)
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        return report.to_dict()
-
-    def _publish(self, job: IcebergExportJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
+    asset_events = False
 
 
 class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
@@ -84,18 +47,4 @@ class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
     """
 
     job_type = IcebergCompareJob
-
-    def _run(self, job: IcebergCompareJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.iceberg.run import compare_with_iceberg
-        from hiveacid.metastore.client import MetastoreClient
-
-        with MetastoreClient(job.connection).patient() as client:
-            report = compare_with_iceberg(client, job, phases=PhaseClock(self._observers()))
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        report.require_equal()
-        return report.to_dict()
-
-    def _publish(self, job: IcebergCompareJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
+    asset_events = False

@@ -9,9 +9,13 @@ from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.cluster.spark_run import abort_run
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import emit_failure, emit_success, task_failure
-from airflow_hiveacid.hooks.template_fields import rendered_setting
-from airflow_hiveacid.operators.base import KillableOperator, KillObserver, task_token
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator, HiveAcidWorkerOrSparkOperator
+from airflow_hiveacid.hooks.template_fields import NamedTemplateFields, rendered_setting
+from airflow_hiveacid.operators.job import (
+    HiveAcidJobOperator,
+    HiveAcidWorkerOperator,
+    task_token,
+)
+from airflow_hiveacid.operators.kill import TaskKill
 from hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.fields import is_pattern, is_template
@@ -26,20 +30,19 @@ from hiveacid.jobs.maintenance_jobs import (
     versions_in_words,
 )
 from hiveacid.jobs.options import MetastoreOptions
-from hiveacid.jobs.report import CompactReport, Report
+from hiveacid.jobs.report import Report
 from hiveacid.progress import watching
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.texts import bytes_in_words, duration_in_words
+from hiveacid.rules.texts import duration_in_words
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.warehouse import JobObserver, WarehouseMaintainer
 
 
-class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
+class HiveAcidCompactOperator(HiveAcidJobOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
     The worker checks the table first: if nothing needs compaction, the task ends with a report of
@@ -59,7 +62,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
             task_id="compact", max_active_tis_per_dagrun=2
         ).expand(need=needed.output)
 
-    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+    The parameters below come on top of those of every Spark job, see HiveAcidJobOperator.
 
     :param job: The compaction job. (templated)
     :param need: The result of a compaction sensor: one element of its output, or several of one
@@ -69,7 +72,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
 
     job_type = CompactJob
 
-    template_fields: Sequence[str] = (*HiveAcidWorkerOrSparkOperator.template_fields, "need")
+    template_fields: Sequence[str] = (*HiveAcidJobOperator.template_fields, "need")
 
     def __init__(
         self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any
@@ -104,47 +107,6 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
             reason=job.reason or " ".join(dict.fromkeys(need.reason for need in needs)),
         )
 
-    def _without_spark(
-        self, job: CompactJob, context: "Context"
-    ) -> tuple[CompactReport | None, CompactJob | None]:
-        if job.run_in != "worker" and self._is_at_work(job, context):
-            return None, job
-        self._push_links(job, context)
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.upkeep.compaction.placement import rest_for_spark, why_spark
-        from hiveacid.upkeep.compaction.table import idle_report
-
-        with MetastoreClient(job.connection).patient() as client:
-            report = idle_report(client, job)
-            if report is not None:
-                for each in report.partitions:
-                    self.log.info("%s: %s", each.partition or each.table, each.reason)
-                return report, None
-            self._check_in_worker(client, job)
-            reason = why_spark(client, job)
-            if reason is not None:
-                self.log.info("On Spark: %s", reason)
-                return None, job
-            report = self._compacted(client, job, context)
-        return report, self._rest(rest_for_spark(job, report))
-
-    def _joined(
-        self, job: CompactJob, in_worker: CompactReport, on_spark: CompactReport
-    ) -> CompactReport:
-        # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.upkeep.compaction.placement import joined
-
-        return joined(in_worker, on_spark)
-
-    def _compacted(
-        self, client: "MetastoreClient", job: CompactJob, context: "Context"
-    ) -> CompactReport:
-        from hiveacid.upkeep.compaction.table import TableCompactor
-
-        with self._working(context) as (scheduler, observers):
-            return TableCompactor(scheduler, client, job, observers).run()
-
 
 class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
     """Stores statistics of a transactional table, for the planners of Hive and Trino.
@@ -162,20 +124,7 @@ class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
     """
 
     job_type = AnalyzeJob
-
-    def _run(self, job: AnalyzeJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.tables.statistics import analyze
-
-        with MetastoreClient(job.connection).patient() as client:
-            report = analyze(client, job, phases=self._phases())
-        for warning in report.as_run().warnings:
-            self.log.warning("%s", warning)
-        return report.to_dict()
-
-    def _publish(self, job: AnalyzeJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
+    asset_events = False
 
 
 class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
@@ -221,31 +170,8 @@ class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
             return job
         return dataclasses.replace(job, target=parse_needs(self.need)[0].table)
 
-    def _run(self, job: CleanJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.upkeep.table_cleaning import clean
 
-        with MetastoreClient(job.connection).patient() as client:
-            report = clean(client, job, phases=self._phases())
-        for removed in report.removed:
-            self.log.info(
-                "%s %s (%s): %s",
-                "Would remove" if job.dry_run else "Removed",
-                removed.path,
-                bytes_in_words(removed.bytes),
-                removed.why,
-            )
-        for kept in report.kept:
-            self.log.info("Kept %s: %s", kept.path, kept.reason)
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        if versions := versions_in_words(report):
-            self.log.info("%s", versions)
-        return report.to_dict()
-
-
-class HiveAcidMaintainOperator(KillableOperator):
+class HiveAcidMaintainOperator(NamedTemplateFields):
     """Compacts and cleans all tables that need it, in one task.
 
     The worker surveys the tables, selects compactions within the budget, runs small ones itself
@@ -297,12 +223,15 @@ class HiveAcidMaintainOperator(KillableOperator):
         self.parallel = parallel
         self.lock_wait_seconds = lock_wait_seconds
         self.metastore_conn_id = metastore_conn_id
+        self._kill = TaskKill(self.task_id)
         self._maintainer: WarehouseMaintainer | None = None
         self._metastore: MetastoreOptions | None = None
         patterns = [tables] if isinstance(tables, str) else tables
         settings = (self.policy, self.budget, self.worker)
         # Values of mappings may become numbers when they are rendered, as native objects.
-        rendered_later = any(isinstance(given, Mapping) or is_template(given) for given in settings)
+        rendered_later = any(
+            isinstance(setting, Mapping) or is_template(setting) for setting in settings
+        )
         if not rendered_later and not is_template(patterns) and not any(map(is_template, patterns)):
             self._maintenance().validate()
 
@@ -312,7 +241,7 @@ class HiveAcidMaintainOperator(KillableOperator):
         try:
             report = self._maintain(context)
         except HiveAcidError as error:
-            raise task_failure(self._cause_of(error)) from None
+            raise task_failure(self._kill.cause_of(error)) from None
         except KeyboardInterrupt:
             self.on_kill()
             raise
@@ -324,8 +253,9 @@ class HiveAcidMaintainOperator(KillableOperator):
             raise task_failure(report.error)
         return plain
 
-    def _end_work(self) -> None:
+    def on_kill(self) -> None:
         """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
+        self._kill.happen()
         if self._maintainer is not None:
             tokens = self._maintainer.tokens
             self._maintainer.stop()
@@ -348,14 +278,14 @@ class HiveAcidMaintainOperator(KillableOperator):
                 scheduler,
                 client,
                 maintenance,
-                watching([KillObserver(self._require_active)]),
+                watching([self._kill]),
                 _audited_jobs(context, self._metastore),
                 task_token(ti, ti.run_id),
             )
-            self._require_active()
+            self._kill.require_active()
             report = self._maintainer.run()
         # The report of a killed task lacks the tables that it has not begun.
-        self._require_active()
+        self._kill.require_active()
         return report
 
     def _maintenance(self) -> Maintenance:
@@ -369,9 +299,11 @@ class HiveAcidMaintainOperator(KillableOperator):
         )
 
     def _log(self, report: MaintenanceReport, seconds: float) -> None:
-        for each in report.skipped:
+        for skipped_table in report.skipped:
             self.log.info(
-                "Skipped %s: %s", "/".join(filter(None, (each.table, each.partition))), each.reason
+                "Skipped %s: %s",
+                "/".join(filter(None, (skipped_table.table, skipped_table.partition))),
+                skipped_table.reason,
             )
         for group in report.on_spark:
             self.log.info(

@@ -2,11 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
-from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.operators.base import KillObserver
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOrSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import (
     Parameters,
@@ -15,19 +13,14 @@ from hiveacid.jobs.fields import (
     require_mapping,
     require_text,
 )
-from hiveacid.jobs.options import OrcCodec, Place
+from hiveacid.jobs.run_options import OrcCodec, Place
 from hiveacid.jobs.script_job import ScriptJob, checked
 from hiveacid.rules.locks import ConflictPolicy
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from hiveacid.jobs.report import ScriptReport
 
 _FILE = ".sql"
 
 
-class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
+class HiveAcidSqlOperator(HiveAcidJobOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     Supported are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
@@ -55,7 +48,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
             ''',
         )
 
-    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+    The parameters below come on top of those of every Spark job, see HiveAcidJobOperator.
 
     :param sql: The statements, separated by semicolons, or the name of a file that ends with
         ``.sql``. (templated)
@@ -83,10 +76,10 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
         "sql",
         "database",
         "parameters",
-        *(name for name in HiveAcidWorkerOrSparkOperator.template_fields if name != "job"),
+        *(name for name in HiveAcidJobOperator.template_fields if name != "job"),
     )
     text_fields: ClassVar[Sequence[str]] = (
-        *HiveAcidWorkerOrSparkOperator.text_fields,
+        *HiveAcidJobOperator.text_fields,
         "sql",
         "database",
     )
@@ -149,7 +142,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
 
     def _complete(self, job: ScriptJob) -> ScriptJob:
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
-        from hiveacid.sql.script import placed, to_script
+        from hiveacid.parser.script import placed, to_script
 
         require_text(self.sql, "sql")
         require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')
@@ -164,67 +157,11 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
             orc_codec=self.orc_codec,
         )
 
-    def _without_spark(
-        self, job: ScriptJob, context: "Context"
-    ) -> "tuple[ScriptReport | None, ScriptJob | None]":
-        if not job.needs_spark:
-            return self._define(job), None
-        if not job.may_run_in_worker:
-            return None, job
-        if self.run_in != "worker" and self._is_at_work(job, context):
-            return None, job
-        return self._in_part(job, context)
-
-    def _define(self, job: ScriptJob) -> "ScriptReport":
-        """Run a script that changes nothing but definitions."""
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.tables.definitions.run import run_script_of_ddl
-
-        with MetastoreClient(job.connection).patient() as client:
-            return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
-
-    def _in_part(
-        self, job: ScriptJob, context: "Context"
-    ) -> "tuple[ScriptReport | None, ScriptJob | None]":
-        """Run a script as far as possible without Spark."""
-        self._push_links(job, context)
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.worker.script import (
-            rest_of_script,
-            run_script_in_worker,
-            why_script_needs_spark,
-        )
-
-        with MetastoreClient(job.connection).patient() as client:
-            self._check_in_worker(client, job)
-            reason = why_script_needs_spark(client, job)
-            if reason is not None:
-                self.log.info("On Spark: %s", reason)
-                return None, job
-            with self._working(context) as (scheduler, observers):
-                report = run_script_in_worker(client, job, scheduler, observers)
-        return report, self._rest(rest_of_script(job, report))
-
-    def _joined(
-        self, job: ScriptJob, in_worker: "ScriptReport", on_spark: "ScriptReport"
-    ) -> "ScriptReport":
-        # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.worker.script import joined_script
-
-        return joined_script(in_worker, on_spark)
-
-    def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
-        written = [
+    def _news(self, report: dict[str, Any]) -> list[dict[str, Any]]:
+        statements = [part["run"] or part["compaction"] for part in report["statements"]]
+        # Others change databases or statistics, and no data.
+        return [
             statement
-            for statement in _reports(report)
-            # Else it is a database; and statistics are no news of the data.
+            for statement in statements
             if "." in statement["target"] and statement["job"] != "analyze"
         ]
-        emit_assets(context, written, job.connection)
-
-
-def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The reports of the statements."""
-    return [part["run"] or part["compaction"] for part in report["statements"]]

@@ -1,17 +1,11 @@
 """Changes of rows as Airflow tasks: HiveAcidInsertOperator to HiveAcidStreamOperator."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_hiveacid.cluster.spark_run import StartedXComs, abort_run
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.operators.worker import (
-    HiveAcidWorkerOperator,
-    HiveAcidWorkerOrSparkOperator,
-)
-from hiveacid.errors import HiveAcidError, SparkNeeded
-from hiveacid.jobs.options import source_token
+from airflow_hiveacid.cluster.spark_run import abort_run
+from airflow_hiveacid.operators.job import HiveAcidJobOperator, HiveAcidWorkerOperator
+from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.stage_jobs import DEFAULT_EXPIRY, DiscardJob, PublishJob, StageJob
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.jobs.write_jobs import (
@@ -23,59 +17,13 @@ from hiveacid.jobs.write_jobs import (
     TransactionJob,
     UpdateJob,
 )
+from hiveacid.rules.run_tokens import source_token
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from hiveacid.jobs.report import RunReport
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.progress import PhaseObserver
     from hiveacid.records.stream_places import StreamPlaces
 
-# The base of them all
 
-
-ChangeT = TypeVar("ChangeT", bound=RowJob | TransactionJob | StageJob)
-
-
-class _HiveAcidChangeOperator(HiveAcidWorkerOrSparkOperator[ChangeT]):
-    """Changes rows in the worker or on Spark, as ``run_in`` of the job determines."""
-
-    def _without_spark(
-        self, job: ChangeT, context: "Context"
-    ) -> "tuple[RunReport | None, ChangeT | None]":
-        if job.run_in == "spark" or (job.run_in == "auto" and self._is_at_work(job, context)):
-            return None, job
-        self._push_links(job, context)
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-
-        with (
-            MetastoreClient(job.connection).patient() as client,
-            self._working(context) as (_, observers),
-        ):
-            self._check_in_worker(client, job)
-            try:
-                return self._in_worker_process(client, job, observers), None
-            except SparkNeeded as error:
-                if job.run_in == "worker":
-                    raise
-                self.log.info("On Spark: %s", error.what)
-        return None, job
-
-    def _in_worker_process(
-        self, client: "MetastoreClient", job: ChangeT, observers: "Sequence[PhaseObserver]"
-    ) -> "RunReport":
-        from hiveacid.worker.run import change_rows
-
-        assert not isinstance(job, StageJob)
-        return change_rows(client, job, observers)
-
-
-# HiveAcidInsertOperator: an InsertJob as an Airflow task
-
-
-class HiveAcidInsertOperator(_HiveAcidChangeOperator[InsertJob]):
+class HiveAcidInsertOperator(HiveAcidJobOperator[InsertJob]):
     """Appends rows to an ACID table, or overwrites the table or partitions of it.
 
     Example::
@@ -92,7 +40,7 @@ class HiveAcidInsertOperator(_HiveAcidChangeOperator[InsertJob]):
     job_type = InsertJob
 
 
-class HiveAcidUpdateOperator(_HiveAcidChangeOperator[UpdateJob]):
+class HiveAcidUpdateOperator(HiveAcidJobOperator[UpdateJob]):
     """Updates the rows of a full-ACID table that meet a condition.
 
     Example::
@@ -110,7 +58,7 @@ class HiveAcidUpdateOperator(_HiveAcidChangeOperator[UpdateJob]):
     job_type = UpdateJob
 
 
-class HiveAcidDeleteOperator(_HiveAcidChangeOperator[DeleteJob]):
+class HiveAcidDeleteOperator(HiveAcidJobOperator[DeleteJob]):
     """Deletes the rows of a full-ACID table that meet a condition.
 
     Example::
@@ -128,7 +76,7 @@ class HiveAcidDeleteOperator(_HiveAcidChangeOperator[DeleteJob]):
     job_type = DeleteJob
 
 
-class HiveAcidMergeOperator(_HiveAcidChangeOperator[MergeJob]):
+class HiveAcidMergeOperator(HiveAcidJobOperator[MergeJob]):
     """Merges a source into a full-ACID table by ordered clauses.
 
     Example::
@@ -151,7 +99,7 @@ class HiveAcidMergeOperator(_HiveAcidChangeOperator[MergeJob]):
     job_type = MergeJob
 
 
-class HiveAcidTransactionOperator(_HiveAcidChangeOperator[TransactionJob]):
+class HiveAcidTransactionOperator(HiveAcidJobOperator[TransactionJob]):
     """Changes several tables in one transaction: all of it becomes visible, or nothing.
 
     All statements read their sources as of one moment, and do not see each other's writes.
@@ -177,7 +125,7 @@ class HiveAcidTransactionOperator(_HiveAcidChangeOperator[TransactionJob]):
     job_type = TransactionJob
 
 
-class HiveAcidRestoreOperator(_HiveAcidChangeOperator[RestoreJob]):
+class HiveAcidRestoreOperator(HiveAcidJobOperator[RestoreJob]):
     """Writes a new version of a table that is equal to an earlier one.
 
     Only the rows that differ are deleted and inserted; no version is lost.
@@ -196,7 +144,7 @@ class HiveAcidRestoreOperator(_HiveAcidChangeOperator[RestoreJob]):
 # Changes that a person approves: staged, then published or discarded
 
 
-class HiveAcidStageOperator(_HiveAcidChangeOperator[StageJob]):
+class HiveAcidStageOperator(HiveAcidJobOperator[StageJob]):
     """Stages a change of rows, which becomes visible only when it is published.
 
     The files are written, and no lock or transaction is left. The result names the staged change for
@@ -222,6 +170,7 @@ class HiveAcidStageOperator(_HiveAcidChangeOperator[StageJob]):
     """
 
     job_type = StageJob
+    asset_events = has_lineage = False
 
     def __init__(
         self,
@@ -234,24 +183,6 @@ class HiveAcidStageOperator(_HiveAcidChangeOperator[StageJob]):
             job = StageJob(change=job, expires_after=expires_after)
         super().__init__(job=job, **kwargs)
 
-    def _in_worker_process(
-        self, client: "MetastoreClient", job: StageJob, observers: "Sequence[PhaseObserver]"
-    ) -> "RunReport":
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.worker.staged_changes import stage_change
-
-        return stage_change(client, job, observers)
-
-    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
-        """Answer OpenLineage's listener: the tables have not changed.
-
-        :param task_instance: The task instance.
-        """
-        return None
-
-    def _publish(self, job: StageJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
-
 
 StagedT = TypeVar("StagedT", PublishJob, DiscardJob)
 
@@ -259,7 +190,7 @@ StagedT = TypeVar("StagedT", PublishJob, DiscardJob)
 class _HiveAcidStagedOperator(HiveAcidWorkerOperator[StagedT]):
     """Base of the operators that end the time of a staged change."""
 
-    template_fields: Sequence[str] = (*HiveAcidWorkerOperator.template_fields, "staged")
+    template_fields = (*HiveAcidWorkerOperator.template_fields, "staged")
 
     def __init__(self, *, staged: object, job: StagedT | None = None, **kwargs: Any) -> None:
         # The table is known when the task runs.
@@ -271,13 +202,13 @@ class _HiveAcidStagedOperator(HiveAcidWorkerOperator[StagedT]):
         self.staged = staged
 
     def _complete(self, job: StagedT) -> StagedT:
-        named = type(job).of(self.staged)
+        staged_job = type(job).of(self.staged)
         return dataclasses.replace(
             job,
-            target=named.target,
-            staged=named.staged,
-            others=named.others,
-            of_run=named.of_run,
+            target=staged_job.target,
+            staged=staged_job.staged,
+            others=staged_job.others,
+            of_run=staged_job.of_run,
         )
 
 
@@ -298,19 +229,6 @@ class HiveAcidPublishOperator(_HiveAcidStagedOperator[PublishJob]):
 
     job_type = PublishJob
 
-    def _run(self, job: PublishJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.orc.format.process_memory import use_one_heap
-        from hiveacid.worker.staged_changes import publish_change
-
-        use_one_heap()
-        with MetastoreClient(job.connection).patient() as client:
-            report = publish_change(client, job, self._observers(StartedXComs(context["ti"])))
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        return report.to_dict()
-
 
 class HiveAcidDiscardOperator(_HiveAcidStagedOperator[DiscardJob]):
     """Removes a staged change, so that it cannot be published.
@@ -325,30 +243,13 @@ class HiveAcidDiscardOperator(_HiveAcidStagedOperator[DiscardJob]):
     """
 
     job_type = DiscardJob
-
-    def _run(self, job: DiscardJob, context: "Context") -> dict[str, Any]:
-        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.worker.staged_changes import discard_change
-
-        with MetastoreClient(job.connection).patient() as client:
-            return discard_change(client, job).to_dict()
-
-    def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
-        """Answer OpenLineage's listener: the tables have not changed.
-
-        :param task_instance: The task instance.
-        """
-        return None
-
-    def _publish(self, job: DiscardJob, report: dict[str, Any], context: "Context") -> None:
-        self._report = report
+    asset_events = has_lineage = False
 
 
 # HiveAcidStreamOperator: a StreamJob as an Airflow task
 
 
-class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
+class HiveAcidStreamOperator(HiveAcidJobOperator[StreamJob]):
     """Writes a stream into tables, exactly once: each micro-batch is one transaction.
 
     With ``trigger="available_now"`` it processes the data since the last run, and ends; otherwise
@@ -371,7 +272,7 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
             ),
         )
 
-    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
+    The parameters below come on top of those of every Spark job, see HiveAcidJobOperator.
 
     :param job: The source, and the statements for every batch. (templated)
     :param stop_seconds: Time for the current batch to end when the task is stopped; then the

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hiveacid.errors import DemoFailed, UserError
+from hiveacid.errors import JobFailed, UserError
 from hiveacid.foreign.text import parse_json
 from hiveacid.metastore.dev.embedded import GuardedProcess, free_port
 from hiveacid.metastore.dev.loopback import HOST, require_loopback
@@ -83,34 +83,34 @@ def run_program(
         The output of the program.
 
     Raises:
-        DemoFailed: The program ended with an error.
+        JobFailed: The program ended with an error.
     """
-    before = log.stat().st_size if log.exists() else 0
+    offset = log.stat().st_size if log.exists() else 0
     program = GuardedProcess(command, log=log, environment=environment, directory=Path.cwd())
     try:
         wait_for(title, lambda: program.status is not None)
         if program.status:
-            raise DemoFailed(
+            raise JobFailed(
                 f"{title} ended with exit status {program.status}:\n{program.tail()}",
                 remedy=f"All of it is in {log}.",
             )
     finally:
         program.kill()
-    return log.read_bytes()[before:].decode(errors="replace")
+    return log.read_bytes()[offset:].decode(errors="replace")
 
 
-def wait_for(title: str, done: Callable[[], bool]) -> None:
+def wait_for(title: str, is_done: Callable[[], bool]) -> None:
     """Wait until something is done, with a dot every two seconds, and print how long that took."""
-    begun = dotted = time.monotonic()
+    start = dotted = time.monotonic()
     print(f"   {title} ", end="", flush=True)
     try:
-        while not done():
+        while not is_done():
             time.sleep(_LOOK_SECONDS)
             if time.monotonic() - dotted >= _DOT_SECONDS:
                 dotted += _DOT_SECONDS
                 print(".", end="", flush=True)
     finally:
-        print(f" {time.monotonic() - begun:.0f} s", flush=True)
+        print(f" {time.monotonic() - start:.0f} s", flush=True)
 
 
 _START_SECONDS = 600
@@ -190,7 +190,7 @@ class LocalAirflow:
         """Run a command of Airflow and return its output.
 
         Raises:
-            DemoFailed: The command ended with an error.
+            JobFailed: The command ended with an error.
         """
         words = [sys.executable, "-m", "airflow", *command]
         title = " ".join(["airflow", *command[:3]])
@@ -200,25 +200,25 @@ class LocalAirflow:
         """Start all of its processes and return when they work; its database has to be there.
 
         Raises:
-            DemoFailed: One of them has ended, did not begin to work in time, or answers at other
+            JobFailed: One of them has ended, did not begin to work in time, or answers at other
                 addresses of this machine.
         """
         # An earlier start that was killed may have left tasks at work.
         _wait(self._kill_remaining, _HARD_SECONDS)
         # A task that begins before the server answers has failed.
         self._start([_SERVER])
-        require_loopback(self._port, "Airflow", DemoFailed)
+        require_loopback(self._port, "Airflow")
         self._start(_WORKERS)
 
     def require_all(self) -> None:
         """See to it that all processes still run.
 
         Raises:
-            DemoFailed: One has ended.
+            JobFailed: One has ended.
         """
         for name, process in self._processes.items():
             if process.status is not None:
-                raise DemoFailed(
+                raise JobFailed(
                     f"airflow {name} ended with status {process.status}:\n{process.tail()}",
                     remedy=f"All of it is in {process.log}.",
                 )
@@ -230,7 +230,9 @@ class LocalAirflow:
         # A task is not a member of its supervisor's process group.
         _wait(self._kill_remaining, _HARD_SECONDS)
 
-    def _environment(self, spark: Path, dags: Path, more: Mapping[str, object]) -> dict[str, str]:
+    def _environment(
+        self, spark: Path, dags: Path, variables: Mapping[str, object]
+    ) -> dict[str, str]:
         # A folder without the user's Spark settings.
         spark.mkdir(exist_ok=True)
         if not self._passwords.exists():
@@ -259,12 +261,14 @@ class LocalAirflow:
             "USAGE_DATA_COLLECTION__ENABLED": False,
             # The five seconds of the default are too few where all cores are busy.
             "WORKERS__EXECUTION_API_TIMEOUT": 60,
-            **more,
+            **variables,
         }
         theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_")
-        own = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(theirs)
+        }
         return (
-            own
+            environment
             | {f"AIRFLOW__{name}": str(value) for name, value in settings.items()}
             | {
                 "AIRFLOW_HOME": str(self._home),
@@ -279,7 +283,7 @@ class LocalAirflow:
         )
 
     def _start(self, names: Sequence[str]) -> None:
-        begun = datetime.now(UTC)
+        start = datetime.now(UTC)
         for name in names:
             log = self._home / f"{name}.log"
             log.unlink(missing_ok=True)
@@ -290,7 +294,7 @@ class LocalAirflow:
                 directory=self._home,
             )
             self._sessions.add(self._processes[name].pid)
-        wait_for(f"airflow {' '.join(names)}", lambda: self._work(names, begun))
+        wait_for(f"airflow {' '.join(names)}", lambda: self._work(names, start))
 
     def _end(self, names: Sequence[str]) -> None:
         ending = [self._processes.pop(name) for name in names if name in self._processes]
@@ -300,11 +304,11 @@ class LocalAirflow:
         for process in ending:
             process.kill()
 
-    def _work(self, names: Sequence[str], begun: datetime) -> bool:
+    def _work(self, names: Sequence[str], start: datetime) -> bool:
         """Whether these processes have sent a heartbeat since a time."""
         self.require_all()
-        if (datetime.now(UTC) - begun).total_seconds() > _START_SECONDS:
-            raise DemoFailed(
+        if (datetime.now(UTC) - start).total_seconds() > _START_SECONDS:
+            raise JobFailed(
                 f"Airflow did not begin to work within {_START_SECONDS} seconds.",
                 remedy=f"See the logs in {self._home}.",
             )
@@ -317,7 +321,7 @@ class LocalAirflow:
         for name in {*names} - {_SERVER}:
             key = name.replace("-", "_")
             last = (health.get(key) or {}).get(f"latest_{key}_heartbeat")
-            if last is None or datetime.fromisoformat(last) < begun:
+            if last is None or datetime.fromisoformat(last) < start:
                 return False
         return True
 
@@ -325,7 +329,7 @@ class LocalAirflow:
         """Kill the remaining processes of this Airflow, and return whether none existed."""
         import psutil
 
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 # A process that gives itself a title loses its environment, and Spark has a session of its own.
@@ -333,9 +337,9 @@ class LocalAirflow:
                     process.environ().get(_MARK) == str(self._home)
                 )
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                    processes.append(process)
                     process.kill()
-        return not found
+        return not processes
 
 
 def _wait(holds: Callable[[], bool], seconds: float) -> None:

@@ -75,15 +75,15 @@ def fill_shop(
         master: Where Spark runs.
 
     Raises:
-        DemoFailed: It did not work.
+        JobFailed: It did not work.
     """
-    done = folder / "tables-are-filled"
-    if done.exists():
+    marker = folder / "tables-are-filled"
+    if marker.exists():
         return
     command = [sys.executable, "-m", "hiveacid.cli.main", "sql", SQL]
     command += ["--database", "shop", "--metastore", metastore_uri, "--master", master]
     run_program("hiveacid sql", command, environment=environment, log=folder / "tables.log")
-    done.touch()
+    marker.touch()
 
 
 DAGS = Path(__file__).parent / "dags"
@@ -133,7 +133,7 @@ class Playground:
         """Start all parts, print instructions, and run until a signal arrives.
 
         Raises:
-            DemoFailed: A part did not start, or has ended by itself.
+            JobFailed: A part did not start, or has ended by itself.
         """
         with self._running() as (metastore, airflow):
             words = _WORDS.format(

@@ -23,9 +23,9 @@ from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.erase_job import EraseJob, Wait
 from hiveacid.jobs.job import SHOW, Access, accesses_of
-from hiveacid.jobs.options import dag_of
 from hiveacid.metastore.authorizer import may_access
 from hiveacid.records.known_erasures import KnownErasure
+from hiveacid.rules.run_tokens import dag_of
 from hiveacid.upkeep.health_score import TableHealth
 
 # Tables of a DAG, as far as its tasks determine them before they run
@@ -33,8 +33,8 @@ from hiveacid.upkeep.health_score import TableHealth
 
 _OURS = "airflow_hiveacid."
 _SENSORS = f"{_OURS}sensors."
-# The functions of these tasks return sources or statements when the tasks run.
-_OF_FUNCTIONS = (f"{_OURS}decorators.source_function",)
+# The functions of these tasks return sources when the tasks run.
+_OF_FUNCTIONS = ("@task.hive_acid_insert", "@task.hive_acid_merge")
 # A job travels as its text, which is YAML.
 _TABLE_OF_A_JOB = re.compile(
     r"^[ -]*(?:target|kind: (?:table|changes)\n *name): (?:\"(.*)\"|(.*))$", re.MULTILINE
@@ -96,45 +96,47 @@ def tables_of(serialized: Mapping[str, Any]) -> DagTables:
     def known(text: str) -> str:
         return _PARAM.sub(default, text)
 
-    tasks = [each.get("__var", each) for each in dag.get("tasks") or ()]
-    own = [task for task in tasks if str(task.get("_task_module", "")).startswith(_OURS)]
-    sensors = {task["task_id"] for task in own if str(task["_task_module"]).startswith(_SENSORS)}
+    tasks = [task.get("__var", task) for task in dag.get("tasks") or ()]
+    acid_tasks = [task for task in tasks if str(task.get("_task_module", "")).startswith(_OURS)]
+    sensors = {
+        task["task_id"] for task in acid_tasks if str(task["_task_module"]).startswith(_SENSORS)
+    }
     names, complete = set(_assets(dag)), True
-    for task in own:
+    for task in acid_tasks:
         # Another run may have other parameters.
-        given = list(_names(task, lambda text: text))
+        names_in_task = list(_names(task, lambda text: text))
         names.update(known(name).strip() for name in _names(task, known))
         # The tables of a sensor's results are those of the sensor.
         waits = _inputs_of_need(task)
         determined = bool(waits) and waits <= sensors
-        complete &= determined or _are_known(task, given)
+        complete &= determined or _are_known(task, names_in_task)
     patterns = sorted({name.lower() for name in names if _is_known(name)})
     return DagTables(tuple(patterns), complete)
 
 
-def _names(task: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str]:
+def _names(task: Mapping[str, Any], with_params: Callable[[str], str]) -> Iterator[str]:
     """Yield the names and patterns of tables of a task, perhaps templates."""
     # Arguments that all instances of a mapped task share are stored separately.
     for values in (task, task.get("partial_kwargs") or {}):
         # The other table of a sensor of mirrors is one of Iceberg.
-        named = values.get("target") or values.get("table")
+        table = values.get("target") or values.get("table")
         patterns = values.get("tables")
-        for given in (named, *(patterns if isinstance(patterns, list) else [patterns])):
-            if isinstance(given, str):
-                yield given
+        for text in (table, *(patterns if isinstance(patterns, list) else [patterns])):
+            if isinstance(text, str):
+                yield text
         if isinstance(values.get("job"), str):
             for quoted, plain in _TABLE_OF_A_JOB.findall(values["job"]):
                 yield quoted or plain
         if isinstance(values.get("sql"), str):
-            yield from _names_in_sql(values, known)
+            yield from _names_in_sql(values, with_params)
 
 
-def _names_in_sql(values: Mapping[str, Any], known: Callable[[str], str]) -> Iterator[str]:
+def _names_in_sql(values: Mapping[str, Any], with_params: Callable[[str], str]) -> Iterator[str]:
     """Yield the tables of statements; a template if they are unknown."""
     # Only the web server of a page with such a DAG needs the parser.
-    from hiveacid.sql.script import to_jobs
+    from hiveacid.parser.script import to_jobs
 
-    text, database = known(values["sql"]), known(str(values.get("database", "default")))
+    text, database = with_params(values["sql"]), with_params(str(values.get("database", "default")))
     parameters = values.get("parameters")
     if "{%" in text or not isinstance(parameters or {}, dict):
         yield text
@@ -157,15 +159,15 @@ def _names_in_sql(values: Mapping[str, Any], known: Callable[[str], str]) -> Ite
 def _inputs_of_need(task: Mapping[str, Any]) -> set[str]:
     """Return the tasks whose results are the needs of a compaction or a cleaning."""
     mapped = (task.get("expand_input") or {}).get("value") or {}
-    given = mapped.get("__var", mapped) if isinstance(mapped, dict) else {}
-    need = given.get("need") if isinstance(given, dict) else None
+    arguments = mapped.get("__var", mapped) if isinstance(mapped, dict) else {}
+    need = arguments.get("need") if isinstance(arguments, dict) else None
     if not isinstance(need, dict) or need.get("__type") != "xcomref":
         return set()
     return {str(need["__var"]["task_id"])}
 
 
 def _are_known(task: Mapping[str, Any], names: list[str]) -> bool:
-    fixed = not str(task["_task_module"]).startswith(_OF_FUNCTIONS)
+    fixed = task.get("_operator_name") not in _OF_FUNCTIONS
     return fixed and bool(names) and all(map(_is_known, names))
 
 
@@ -209,17 +211,19 @@ class PageAccess:
         self._user = user
         self._dags: dict[str, bool] = {}
 
-    def measured(self, known: Measured) -> Measured:
+    def measured(self, measurement: Measured) -> Measured:
         """Return a measurement with the tables that the user may see.
 
         Args:
-            known: The measurement.
+            measurement: The measurement.
         """
-        if known.tables is None:
-            return known
+        if measurement.tables is None:
+            return measurement
         return replace(
-            known,
-            tables=tuple(self.health(each) for each in known.tables if self.sees_files(each)),
+            measurement,
+            tables=tuple(
+                self.health(table) for table in measurement.tables if self.sees_files(table)
+            ),
         )
 
     def sees_files(self, health: TableHealth) -> bool:
@@ -270,13 +274,13 @@ class PageAccess:
             return health
         return replace(health, oldest_txn=replace(txn, run_token=None))
 
-    def shown(self, found: Any) -> Any:
+    def shown(self, entries: Any) -> Any:
         """Return what was looked up of a table without hidden runs, and other hidden tables.
 
         Args:
-            found: Its history, streams, mirrors, staged changes, or oldest version.
+            entries: Its history, streams, mirrors, staged changes, or oldest version.
         """
-        return list(map(self._shown, found)) if isinstance(found, Sequence) else found
+        return list(map(self._shown, entries)) if isinstance(entries, Sequence) else entries
 
     def erasures(self, erasures: Sequence[KnownErasure]) -> list[KnownErasure]:
         """Return the requests to erase keys that the user may see, without hidden runs.
@@ -285,9 +289,9 @@ class PageAccess:
             erasures: The requests.
         """
         return [
-            replace(each, waits=tuple(map(self._wait, each.waits)))
-            for each in erasures
-            if self.sees_erasure(each.user, (table.table for table in each.tables))
+            replace(erasure, waits=tuple(map(self._wait, erasure.waits)))
+            for erasure in erasures
+            if self.sees_erasure(erasure.user, (table.table for table in erasure.tables))
         ]
 
     def sees_erasure(self, user: str, tables: Iterable[str]) -> bool:
@@ -322,12 +326,12 @@ class PageAccess:
         return f"user:{self._user.get_name()}"
 
     def _shown(self, entry: Any) -> Any:
-        hidden: dict[str, Any] = {}
+        hidden_fields: dict[str, Any] = {}
         if not self._sees_run(entry.run_token):
-            hidden = {name: None for name in ("run_token", "run_id") if hasattr(entry, name)}
+            hidden_fields = {name: None for name in ("run_token", "run_id") if hasattr(entry, name)}
         if hasattr(entry, "tables"):
-            hidden["tables"] = tuple(filter(self.sees, entry.tables))
-        return replace(entry, **hidden)
+            hidden_fields["tables"] = tuple(filter(self.sees, entry.tables))
+        return replace(entry, **hidden_fields)
 
     def _wait(self, wait: Wait) -> Wait:
         if _RUN_IN_WORDS.search(wait.reason) is None:
@@ -363,27 +367,27 @@ class PageAccess:
     def _assets(self) -> dict[str, list[int]]:
         """The ids of the assets of each table, of whichever metastore."""
         with create_session() as session:
-            wanted = select(AssetModel.id, AssetModel.uri).where(
+            query = select(AssetModel.id, AssetModel.uri).where(
                 AssetModel.uri.startswith("hiveacid://")
             )
-            rows: Sequence[Any] = session.execute(wanted).all()
-        found: dict[str, list[int]] = {}
+            rows: Sequence[Any] = session.execute(query).all()
+        ids_by_table: dict[str, list[int]] = {}
         for asset_id, uri in rows:
             names = unquote(urlsplit(uri).path).strip("/").split("/")
-            found.setdefault(".".join(names[:2]), []).append(asset_id)
-        return found
+            ids_by_table.setdefault(".".join(names[:2]), []).append(asset_id)
+        return ids_by_table
 
     @cached_property
     def _tables_of_dags(self) -> dict[str, DagTables]:
         """The tables that each DAG works on."""
         with create_session() as session:
-            wanted = (
+            query = (
                 select(SerializedDagModel.dag_id, SerializedDagModel.dag_hash)
                 .join(DagModel, DagModel.dag_id == SerializedDagModel.dag_id)
                 .where(~DagModel.is_stale)
                 .order_by(SerializedDagModel.created_at)
             )
-            newest: dict[str, str] = {row[0]: row[1] for row in session.execute(wanted)}
+            newest: dict[str, str] = {row[0]: row[1] for row in session.execute(query)}
         return {dag_id: _tables_of(dag_id, version) for dag_id, version in newest.items()}
 
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.plugin.certificate import Certificate
-from hiveacid.errors import InvalidJob, StorageUnreachable
+from hiveacid.erasure.certificate import Certificate
+from hiveacid.errors import CorruptFile, InvalidJob, StorageUnreachable
 from hiveacid.foreign.budget import foreign_bytes
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
@@ -37,7 +37,7 @@ from hiveacid.records.table_history import (
     version_directories,
 )
 from hiveacid.rules.compaction_policy import CompactionPolicy
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.health import HealthMeter
@@ -117,7 +117,7 @@ class FileAccess:
         with self._lock:
             if key in self._running:
                 return self._running[key]
-            of_table = sum(other == table for other, _ in self._running)
+            of_table = sum(busy_table == table for busy_table, _ in self._running)
             if len(self._running) >= self._most or of_table >= self._most_of_table:
                 raise StorageUnreachable(
                     f"{table} is not read now, because {len(self._running)} earlier reads for the "
@@ -138,16 +138,16 @@ class FileAccess:
         read: Callable[[], T],
         reading: "Future[T]",
     ) -> None:
-        ended: Callable[[], None]
+        report_end: Callable[[], None]
         try:
             with foreign_bytes(self._most_bytes):
-                ended = partial(reading.set_result, read())
+                report_end = partial(reading.set_result, read())
         except BaseException as error:  # noqa: BLE001
-            ended = partial(reading.set_exception, error)  # A panic in Rust is no Exception.
+            report_end = partial(reading.set_exception, error)  # A panic in Rust is no Exception.
         with self._lock:
             del self._running[key]
             self._idle.append(tasks)
-        ended()
+        report_end()
 
     def _timed_out(self, table: str) -> StorageUnreachable:
         return StorageUnreachable(
@@ -245,8 +245,8 @@ class Measuring:
             return self._known
 
     def _run(self) -> None:
-        begun, tables, error = self._clock(), [], None
-        next_partial = begun
+        start, tables, error = self._clock(), [], None
+        next_partial = start
         try:
             for health in self._measure():
                 tables.append(health)
@@ -263,7 +263,7 @@ class Measuring:
         with self._lock:
             now = self._tried_at = self._clock()
             if error is None:
-                self._known = Measured(tuple(tables), now, now - begun)
+                self._known = Measured(tuple(tables), now, now - start)
             else:
                 complete = None if self._known.at is None else self._known.tables
                 self._known = replace(
@@ -313,13 +313,13 @@ class Metastore:
         ref = TableRef.parse(table)
         with self._connect() as client:
             entries = table_history(client, ref, seconds=client.options.read_timeout_seconds)
-        shown, left = [], _MOST_DIRECTORIES
+        entries_with_limits, remaining = [], _MOST_DIRECTORIES
         for entry in entries:
-            directories = entry.directories[:left]
-            left -= len(directories)
+            directories = entry.directories[:remaining]
+            remaining -= len(directories)
             names = entry.partitions[:_MOST_NAMES]
-            shown.append(replace(entry, directories=directories, partitions=names))
-        return shown
+            entries_with_limits.append(replace(entry, directories=directories, partitions=names))
+        return entries_with_limits
 
     def directories(self, table: str, write_id: int) -> list[HistoryDirectory]:
         """The directories of one write, with their rows, looked up now.
@@ -387,8 +387,8 @@ class Metastore:
             HiveAcidError: They cannot be read.
         """
         with self._connect() as client:
-            described = client.get_table(TableRef.parse(table))
-        return StagedChangeFolder(described, only_shows=True).known()
+            description = client.get_table(TableRef.parse(table))
+        return StagedChangeFolder(description, only_shows=True).known()
 
     def erasures(self, folder: str) -> list[KnownErasure]:
         """Return the requests to erase keys.
@@ -410,10 +410,13 @@ class Metastore:
             request: The name of the request.
 
         Raises:
-            HiveAcidError: It cannot be read.
+            HiveAcidError: It cannot be read, or is that of another request.
         """
         content = ErasureFolder(self._allowed(folder), None).open(request).certificate()
-        return None if content is None else Certificate.of(request, content)
+        certificate = None if content is None else Certificate.parse(content, request)
+        if certificate is not None and certificate.request != request:
+            raise CorruptFile(f"The certificate of the request {request} is of another request.")
+        return certificate
 
     def _allowed(self, location: str) -> Location:
         return AllowedLocations.parse(self._options().allowed_locations or "").require(location)
@@ -433,11 +436,11 @@ class Metastore:
 
     def _measure(self) -> Iterator[TableHealth]:
         # A connection may be edited while this runs; its cached tables are then discarded.
-        wanted = self._options(), page_policy()
-        if self._meter is None or self._client is None or wanted != self._measured_with:
-            self._client = MetastoreClient(wanted[0])
-            self._meter = HealthMeter(self._client, wanted[1], self._within_time)
-            self._measured_with = wanted
+        settings = self._options(), page_policy()
+        if self._meter is None or self._client is None or settings != self._measured_with:
+            self._client = MetastoreClient(settings[0])
+            self._meter = HealthMeter(self._client, settings[1], self._within_time)
+            self._measured_with = settings
         with self._client:
             yield from self._meter.measure()
 

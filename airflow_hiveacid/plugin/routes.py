@@ -27,7 +27,6 @@ from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.links import page_connections
 from airflow_hiveacid.plugin.access import UserAccess, tables_of_dag
-from airflow_hiveacid.plugin.certificate import Certificate
 from airflow_hiveacid.plugin.metastores import (
     PATIENCE_SECONDS,
     FileAccess,
@@ -38,9 +37,11 @@ from airflow_hiveacid.plugin.metastores import (
     metastore_of,
     page_dag,
 )
+from hiveacid.erasure.certificate import Certificate
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.report import ErrorReport
+from hiveacid.records.signatures import SigningKey
 from hiveacid.upkeep.health_score import BlockingTxn, TableHealth
 
 # The page as one document: its style, its program and its text, and nothing from elsewhere
@@ -158,7 +159,7 @@ _CSV: Mapping[str, Callable[[TableHealth], object]] = {
     "oldest_txn_opened_at": lambda health: _time(_opened_at(health)),
     "oldest_txn_by": lambda health: health.oldest_txn and _holder(health.oldest_txn),
     "queue": lambda health: ", ".join(
-        f"{each['count']} {each['state']}" for each in _states(health)
+        f"{state['count']} {state['state']}" for state in _states(health)
     ),
     "needs": lambda health: len(health.needs),
     "verdict": lambda health: health.verdict,
@@ -214,9 +215,9 @@ class TableQuery:
         # By name first, so that equal ones have an evident order.
         fitting.sort(key=_SORTS["table"])
         value = _SORTS[self.sort]
-        known = [health for health in fitting if value(health) is not None]
-        known.sort(key=value, reverse=self.descending)
-        return known + [health for health in fitting if value(health) is None]
+        with_value = [health for health in fitting if value(health) is not None]
+        with_value.sort(key=value, reverse=self.descending)
+        return with_value + [health for health in fitting if value(health) is None]
 
 
 def listing(tables: Sequence[TableHealth], query: TableQuery) -> dict[str, Any]:
@@ -232,13 +233,13 @@ def listing(tables: Sequence[TableHealth], query: TableQuery) -> dict[str, Any]:
     """
     tables = query.in_scope(tables)
     databases = Counter(_database(health) for health in tables)
-    inside = query.inside(tables)
-    fitting = query.sorted(inside)
+    tables_inside = query.inside(tables)
+    fitting = query.sorted(tables_inside)
     first = (query.page - 1) * query.size
     return {
         "databases": [{"name": name, "tables": databases[name]} for name in sorted(databases)],
-        "counts": {name: sum(map(fits, inside)) for name, fits in _FILTERS.items()},
-        "obsolete_bytes": sum(health.obsolete_bytes for health in inside),
+        "counts": {name: sum(map(fits, tables_inside)) for name, fits in _FILTERS.items()},
+        "obsolete_bytes": sum(health.obsolete_bytes for health in tables_inside),
         "total": len(fitting),
         "rows": [_row(health) for health in fitting[first : first + query.size]],
     }
@@ -317,10 +318,10 @@ async def _secure(
 def _metastore(
     connection: Annotated[str | None, Query(max_length=250)] = None,
 ) -> Metastore:
-    known = page_connections()
-    if connection is None and known:
-        return metastore_of(known[0])
-    if connection not in known:
+    connections = page_connections()
+    if connection is None and connections:
+        return metastore_of(connections[0])
+    if connection not in connections:
         raise HTTPException(404, "The page has no such metastore.")
     return metastore_of(connection)
 
@@ -379,33 +380,33 @@ WantedTablesOfDag = Annotated[TableQuery, Depends(_of_dag)]
 
 
 @app.get("/api/tables")
-def list_tables(known: Known, query: WantedTables) -> dict[str, Any]:
+def list_tables(measurement: Known, query: WantedTables) -> dict[str, Any]:
     """List all tables; refresh=true measures them again regardless of the figures' age."""
-    return _list(known, query)
+    return _list(measurement, query)
 
 
 @app.get("/api/tables.csv")
-def download_tables(known: Known, query: WantedTables) -> Response:
+def download_tables(measurement: Known, query: WantedTables) -> Response:
     """Return all matching tables, from all pages, as a file."""
-    return _download(known, query)
+    return _download(measurement, query)
 
 
 @app.get(
     "/api/dags/{dag_id}/tables",
     dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
 )
-def list_tables_of_dag(known: Known, query: WantedTablesOfDag) -> dict[str, Any]:
+def list_tables_of_dag(measurement: Known, query: WantedTablesOfDag) -> dict[str, Any]:
     """List the tables that a DAG works on; all tables if they are unknown."""
-    return _list(known, query) | {"patterns": query.patterns}
+    return _list(measurement, query) | {"patterns": query.patterns}
 
 
 @app.get(
     "/api/dags/{dag_id}/tables.csv",
     dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
 )
-def download_tables_of_dag(known: Known, query: WantedTablesOfDag) -> Response:
+def download_tables_of_dag(measurement: Known, query: WantedTablesOfDag) -> Response:
     """The same as a file."""
-    return _download(known, query)
+    return _download(measurement, query)
 
 
 @app.get("/api/maintenance")
@@ -481,34 +482,41 @@ async def list_erasures(metastore: OfMetastore, access: UserAccess) -> dict[str,
 
 async def _certificate(request: str, metastore: OfMetastore, access: UserAccess) -> Certificate:
     folder = erasure_folder()
-    found = None
+    certificate = None
     if folder is not None:
         read = partial(metastore.certificate, folder, request)
         try:
-            found = await LOOKUPS.answer(folder, (id(metastore), "certificate", request), read)
+            certificate = await LOOKUPS.answer(
+                folder, (id(metastore), "certificate", request), read
+            )
         except HiveAcidError as error:
             raise HTTPException(503, str(error)) from error
-    if found is None or not await run_in_threadpool(access.sees_erasure, found.user, found.tables):
+    if certificate is None or not await run_in_threadpool(
+        access.sees_erasure, certificate.user, certificate.table_names
+    ):
         raise HTTPException(404, "The request does not exist, or has no certificate yet.")
-    return found
+    return certificate
 
 
 WantedCertificate = Annotated[Certificate, Depends(_certificate)]
 
 
 @app.get("/api/erasures/{request}/certificate")
-def show_certificate(wanted: WantedCertificate, access: UserAccess) -> dict[str, Any]:
+def show_certificate(certificate: WantedCertificate, access: UserAccess) -> dict[str, Any]:
     """A certificate as text, and the state of its signature."""
-    may_save = access.may_save(wanted.tables)
-    return {"text": wanted.text, "signature": wanted.signature, "may_save": may_save}
+    signature = certificate.signature_state(SigningKey.readable())
+    may_save = access.may_save(certificate.table_names)
+    return {"text": certificate.text, "signature": signature, "may_save": may_save}
 
 
 @app.get("/api/erasures/{request}/certificate.json")
-def download_certificate(request: str, wanted: WantedCertificate, access: UserAccess) -> Response:
+def download_certificate(
+    request: str, certificate: WantedCertificate, access: UserAccess
+) -> Response:
     """A certificate as a file, with hashes of the keys."""
-    if not access.may_save(wanted.tables):
+    if not access.may_save(certificate.table_names):
         raise HTTPException(403, "You may not save certificates.")
-    return _file(wanted.content, "application/json", f"erasure-{request}.json")
+    return _file(certificate.content, "application/json", f"erasure-{request}.json")
 
 
 async def _answer(
@@ -521,17 +529,17 @@ async def _answer(
     """Look into a table or a folder, and return the data that the user may see."""
     try:
         kind = id(metastore), name, read.args
-        found = await LOOKUPS.answer(place, kind, read)
+        answer = await LOOKUPS.answer(place, kind, read)
     except HiveAcidError as error:
         return {name: [], "error": codec.encode(ErrorReport.of(error))}
     # Permissions are looked up in Airflow's database.
-    shown = await run_in_threadpool(lambda: codec.encode(permitted(found)))
-    return {name: shown, "error": None}
+    encoded_answer = await run_in_threadpool(lambda: codec.encode(permitted(answer)))
+    return {name: encoded_answer, "error": None}
 
 
-def _download(known: Measured, query: TableQuery) -> Response:
+def _download(measurement: Measured, query: TableQuery) -> Response:
     # A file must not look complete if it is not.
-    complete = () if known.at is None else known.tables or ()
+    complete = () if measurement.at is None else measurement.tables or ()
     return _file(table_csv(complete, query), "text/csv; charset=utf-8", "hive-acid-tables.csv")
 
 
@@ -540,14 +548,14 @@ def _file(content: str | bytes, media_type: str, name: str) -> Response:
     return Response(content, media_type=media_type, headers=headers)
 
 
-def _list(known: Measured, query: TableQuery) -> dict[str, Any]:
+def _list(measurement: Measured, query: TableQuery) -> dict[str, Any]:
     return {
         "connections": page_connections(),
-        "measured": known.at is not None,
-        "measured_at": known.at,
-        "seconds": known.seconds,
-        "running": known.running,
-        "done": known.done,
-        "error": codec.encode(known.error),
-        **listing(known.tables or (), query),
+        "measured": measurement.at is not None,
+        "measured_at": measurement.at,
+        "seconds": measurement.seconds,
+        "running": measurement.running,
+        "done": measurement.done,
+        "error": codec.encode(measurement.error),
+        **listing(measurement.tables or (), query),
     }

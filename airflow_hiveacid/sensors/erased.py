@@ -12,8 +12,8 @@ from airflow_hiveacid.triggers.condition import Condition, Poller
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import require_folder, require_request
 from hiveacid.jobs.fields import is_task_output, is_template
-from hiveacid.jobs.options import setting
 from hiveacid.metastore.authorizer import user_of
+from hiveacid.settings import setting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,9 +37,9 @@ class Erased(Condition):
 
     def poll(self, poller: Poller) -> dict[str, Any] | None:
         """Return the request, once a worker can continue it or it has a certificate."""
+        from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.records.signatures import SigningKey
-        from hiveacid.worker.erasure import Eraser
 
         # The key is a file of the workers, which continue the request.
         key = SigningKey.readable()
@@ -101,15 +101,15 @@ class HiveAcidErasedSensor(ConditionSensor):
     def _condition(self, context: "Context") -> Erased:
         return Erased(self.request, self.folder or setting("erasures"), user_of(self.dag_id))
 
-    def _value(self, found: Any) -> Any:
+    def _value(self, state: Any) -> Any:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.erasure.requests import Eraser
         from hiveacid.metastore.client import MetastoreClient
-        from hiveacid.worker.erasure import Eraser
 
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options).patient() as client:
-            eraser = Eraser(client, found["folder"], user=user_of(self.dag_id))
-            report = eraser.advance(found["request"]).report()
+            eraser = Eraser(client, state["folder"], user=user_of(self.dag_id))
+            report = eraser.advance(state["request"]).report()
         for wait in report.waits:
             self.log.info("%s waits for a %s: %s", wait.table, wait.kind, wait.reason)
         return None if report.certificate is None else report.to_dict()

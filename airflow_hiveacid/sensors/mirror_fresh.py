@@ -108,8 +108,8 @@ class MirrorFresh(Condition):
         if self.version is None:
             emit(lambda: mirror_samples(self.target.lower(), self.catalog, self.table, lag))
         poller.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
-        found: dict[str, Any] = codec.encode(lag)
-        return found if self.limits.tolerate(lag) else None
+        encoded_lag: dict[str, Any] = codec.encode(lag)
+        return encoded_lag if self.limits.tolerate(lag) else None
 
     @property
     def _job(self) -> IcebergExportJob:

@@ -37,14 +37,14 @@ class NewData(Condition):
         poller.require_access([self.table])
         with MetastoreClient(poller.metastore) as client:
             consumer = Consumer(client, self.table, self.consumer)
-            found = consumer.range(self._source)
+            versions = consumer.range(self._source)
         labels = {"table": consumer.table.name, "consumer": self.consumer}
         emit(lambda: [Sample(CONSUMER_VERSIONS, consumer.behind(self._source), labels)])
-        if found is None:
+        if versions is None:
             poller.log.info("%s has seen all changes of %s.", self.consumer, self.table)
             return None
-        poller.log.info("%s has changes up to version %d.", self.table, found.up_to)
-        return {"table": found.table, "after": found.after, "up_to": found.up_to}
+        poller.log.info("%s has changes up to version %d.", self.table, versions.up_to)
+        return {"table": versions.table, "after": versions.after, "up_to": versions.up_to}
 
     @property
     def _source(self) -> ChangesSource:

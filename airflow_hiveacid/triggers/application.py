@@ -97,9 +97,9 @@ class HiveAcidApplicationTrigger(StoredTrigger):
         try:
             run = await self._cluster_run()
             patience = Patience(PATIENCE)
-            while (ended := await self._poll_once(run, patience)) is None:
+            while (application := await self._poll_once(run, patience)) is None:
                 await asyncio.sleep(self.poll_seconds)
-            event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
+            event |= {"state": application.state.value, "diagnostics": application.diagnostics}
         except HiveAcidError as error:
             event["error"] = codec.encode(ErrorReport.of(error))
         except asyncio.CancelledError:
@@ -115,12 +115,12 @@ class HiveAcidApplicationTrigger(StoredTrigger):
 
     async def _poll_once(self, run: "ClusterRun", patience: Patience) -> "Application | None":
         try:
-            ended = await self._in_thread(run.poll)
+            application = await self._in_thread(run.poll)
         except HiveAcidError as error:
             require_patience(patience, error, self.log)
             return None
         patience.answered()
-        return ended
+        return application
 
     async def _in_thread(self, work: Callable[[], ResultT], purpose: str = "") -> ResultT:
         # A poll reads the report, too, and anybody may choose the storage of a table.
@@ -172,10 +172,10 @@ class HiveAcidApplicationTrigger(StoredTrigger):
         options: MetastoreOptions = codec.decode(MetastoreOptions, self.metastore, "metastore")
         return options
 
-    async def _if_known(self, asked: Awaitable[ResultT]) -> ResultT | None:
+    async def _if_known(self, coroutine: Awaitable[ResultT]) -> ResultT | None:
         """Return the awaited object; None after an error, so that the other is still used."""
         try:
-            return await asked
+            return await coroutine
         except HiveAcidError as error:
             self.log.warning("A part of the application may continue: %s", error)
             return None

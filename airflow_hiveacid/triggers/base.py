@@ -138,11 +138,11 @@ class PollThreads:
 
         def work() -> None:
             try:
-                found = context.run(poll)
+                poll_result = context.run(poll)
             except BaseException as error:  # noqa: BLE001 - the trigger raises it
                 deliver = partial(_set_exception, result, error)
             else:
-                deliver = partial(_set_result, result, found)
+                deliver = partial(_set_result, result, poll_result)
             self._end(run)
             _call(loop, deliver)
 
@@ -192,32 +192,32 @@ class PollThreads:
 
     def _fill_places(self) -> None:
         """Let waiting polls begin, those of the DAGs with the fewest running polls first."""
-        begun = []
+        runs = []
         with self._lock:
             while self._prompt < self._total and (server := self._next()) is not None:
                 run = self._waiting[server][0]
                 self._remove(run)
                 self._running.update(_keys(server))
                 self._prompt += 1
-                begun.append(run)
-        for run in begun:
+                runs.append(run)
+        for run in runs:
             _call(run.loop, partial(_set_result, run.begins, None))
 
     def _next(self) -> Server | None:
         """Return the server whose first waiting poll may begin before all others, if any."""
-        found, fewest = None, self._per_owner
+        next_server, fewest = None, self._per_owner
         for server in self._waiting:
             count = self._running[server.owner, None]
             if count < fewest and self._is_free(server):
-                found, fewest = server, count
+                next_server, fewest = server, count
                 if not count:
                     break
-        return found
+        return next_server
 
     def _is_free(self, server: Server) -> bool:
         is_crowded = self._running[None, server.name] >= self._per_owner
-        most = 1 if is_crowded else self._per_server
-        return not self._abandoned[server] and self._running[server] < most
+        limit = 1 if is_crowded else self._per_server
+        return not self._abandoned[server] and self._running[server] < limit
 
     def _remove(self, run: _Run) -> None:
         self._waiting[run.server].remove(run)
@@ -262,9 +262,9 @@ def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None
         loop.call_soon_threadsafe(function)
 
 
-def _set_result(future: "asyncio.Future[_Result]", found: _Result) -> None:
+def _set_result(future: "asyncio.Future[_Result]", value: _Result) -> None:
     if not future.done():
-        future.set_result(found)
+        future.set_result(value)
 
 
 def _set_exception(future: "asyncio.Future[Any]", error: BaseException) -> None:

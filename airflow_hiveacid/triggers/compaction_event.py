@@ -126,9 +126,11 @@ class HiveAcidCompactionEventTrigger(StoredTrigger, BaseEventTrigger):
             store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
             reported: dict[str, str] = {} if store is None else await store.aget(_REPORTED, {})
             async for needs in shared_stream:
-                own = [need for need in needs if fnmatchcase(need["table"], self.table.lower())]
+                own_needs = [
+                    need for need in needs if fnmatchcase(need["table"], self.table.lower())
+                ]
                 fresh, now_reported = _choose(
-                    own, reported, datetime.now(UTC), self.remind_after_hours
+                    own_needs, reported, datetime.now(UTC), self.remind_after_hours
                 )
                 if fresh:
                     yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]
@@ -170,17 +172,17 @@ def _choose(
     :return: The needs to report, and when each partition was reported, these included.
     """
     latest = now.timestamp() - 3600 * remind_after_hours
-    still: dict[str, str] = {}
+    reported_needs: dict[str, str] = {}
     fresh: list[dict[str, Any]] = []
     for need in needs:
         name = f"{need['table']}/{need['partition'] or ''}"
         if name in reported and datetime.fromisoformat(reported[name]).timestamp() > latest:
-            still[name] = reported[name]
+            reported_needs[name] = reported[name]
         elif len(fresh) < _PARTITIONS_PER_EVENT:
             # The remaining ones follow with the next poll.
-            still[name] = now.isoformat()
+            reported_needs[name] = now.isoformat()
             fresh.append(need)
-    return fresh, still
+    return fresh, reported_needs
 
 
 def _key(kwargs: Mapping[str, Any]) -> Hashable:
@@ -189,5 +191,5 @@ def _key(kwargs: Mapping[str, Any]) -> Hashable:
 
 
 def _decode_policy(policy: Mapping[str, Any]) -> CompactionPolicy:
-    decoded: CompactionPolicy = codec.decode(CompactionPolicy, dict(policy), "policy")
-    return decoded
+    decoded_policy: CompactionPolicy = codec.decode(CompactionPolicy, dict(policy), "policy")
+    return decoded_policy

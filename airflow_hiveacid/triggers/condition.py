@@ -86,11 +86,11 @@ class Condition(ABC):
         return {"class": f"{class_.__module__}.{class_.__qualname__}", **codec.encode(self)}
 
     @staticmethod
-    def restore(stored: Mapping[str, Any]) -> "Condition":
+    def restore(record: Mapping[str, Any]) -> "Condition":
         """Return the condition that was stored."""
-        module, _, name = stored["class"].rpartition(".")
+        module, _, name = record["class"].rpartition(".")
         class_: type[Condition] = getattr(import_module(module), name)
-        values = {key: value for key, value in stored.items() if key != "class"}
+        values = {key: value for key, value in record.items() if key != "class"}
         condition: Condition = codec.decode(class_, values, "condition")
         return condition
 
@@ -122,26 +122,26 @@ class HiveAcidConditionTrigger(StoredTrigger):
         """Repeat the poll in a thread, because Thrift and listings block."""
         event: dict[str, Any]
         try:
-            stored = Condition.restore(self.condition)
+            restored_condition = Condition.restore(self.condition)
             # Not of the connected one: an error may name the server, but no secret.
-            server = self.server(stored.server or self.metastore_conn_id)
-            condition = await ask_airflow(stored.connected)
+            server = self.server(restored_condition.server or self.metastore_conn_id)
+            condition = await ask_airflow(restored_condition.connected)
             options = await ask_airflow(HiveAcidMetastoreHook(self.metastore_conn_id).options)
             poll = partial(condition.poll, Poller(options, self.log))
             patience = Patience(timedelta(seconds=self.patience))
             while True:
                 try:
-                    found = await THREADS.run(server, poll, condition.poll_seconds)
+                    result = await THREADS.run(server, poll, condition.poll_seconds)
                 except HiveAcidError as error:
                     if not patience.tolerates(error):
                         raise
                     self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
                 else:
-                    if found is not None:
+                    if result is not None:
                         break
                     patience.answered()
                 await asyncio.sleep(self.poke_interval)
-            event = {"status": "found", "found": found}
+            event = {"status": "found", "found": result}
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]

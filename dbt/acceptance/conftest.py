@@ -82,7 +82,7 @@ def _statements_of_suites_one_by_one() -> None:
     """Suites give their own connection several statements, which dbt never does."""
     from dbt.adapters.hiveacid import HiveAcidAdapter
 
-    from hiveacid.sql.script import statements
+    from hiveacid.parser.script import statements
 
     run_one = HiveAcidAdapter.run_sql_for_tests
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt
 
-from hiveacid import TableScan
+from hiveacid import AcidTable
 
 SEED = "id,day,amount\n1,2026-01-01,10\n2,2026-01-01,20\n3,2026-01-02,30\n"
 APPENDED = """
@@ -174,7 +174,7 @@ def _build(folder: Path, once_per: str, kill_after: float | None = None) -> floa
 def _rows(folder: Path, table: str, uri: str) -> list[tuple[object, ...]]:
     (line,) = [x for x in (folder / "profiles.yml").read_text().splitlines() if "schema:" in x]
     schema = line.split(":")[1].strip()
-    found = TableScan(f"{schema}.{table}", uri).to_arrow().to_pylist()
+    found = AcidTable(f"{schema}.{table}", uri).to_arrow().to_pylist()
     return sorted(
         tuple(str(value) for key, value in row.items() if not key.startswith("dbt_"))
         for row in found

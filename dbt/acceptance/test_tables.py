@@ -12,7 +12,7 @@ from dbt.tests.util import relation_from_name, run_dbt, write_file
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import reset_invocation_id
 
-from hiveacid import TableScan, WorkerTable
+from hiveacid import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
@@ -92,7 +92,7 @@ class TestReplacement:
         create = HiveAcidAdapter.create_table_sql
 
         def after_a_write(adapter, *arguments):
-            with WorkerTable(f"{project.test_schema}.plain", metastore.uri) as plain:
+            with AcidTable(f"{project.test_schema}.plain", metastore.uri, run_in="worker") as plain:
                 plain.append(pyarrow.table({"id": pyarrow.array([9], pyarrow.int32())}))
             return create(adapter, *arguments)
 
@@ -220,7 +220,7 @@ class TestPartitions:
 
         def read():
             while not done.is_set():
-                rows = TableScan(ref.full_name, metastore.uri).to_arrow().to_pylist()
+                rows = AcidTable(ref.full_name, metastore.uri).to_arrow().to_pylist()
                 seen.append(tuple(sorted((int(r["version"]), int(r["day"])) for r in rows)))
 
         with ThreadPoolExecutor(1) as pool:
@@ -238,7 +238,7 @@ class TestPartitions:
         expected = [tuple((version, 2 * id + version) for id in range(3)) for version in range(3)]
         assert set(seen) <= set(expected)
         assert seen[0] == expected[0]
-        rows = TableScan(ref.full_name, metastore.uri).to_arrow().to_pylist()
+        rows = AcidTable(ref.full_name, metastore.uri).to_arrow().to_pylist()
         assert sorted((r["version"], int(r["day"])) for r in rows) == [*expected[2]]
         with MetastoreClient(metastore.options) as client:
             assert client.get_table(ref).identity == before
@@ -293,5 +293,5 @@ class TestUnreachable:
                 run_dbt(["run"], expect_pass=False)
         finally:
             write_file(text, project.profiles_dir, "profiles.yml")
-        rows = TableScan(f"{project.test_schema}.plain", metastore.uri).to_arrow()
+        rows = AcidTable(f"{project.test_schema}.plain", metastore.uri).to_arrow()
         assert rows.to_pylist() == [{"id": 1}]

@@ -72,13 +72,19 @@ def _handled(
 ) -> Iterator[None]:
     # A command started with nohup should outlive the terminal.
     hangup_is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    watched = [each for each in signals if each != signal.SIGHUP or not hangup_is_ignored]
-    before = {each: signal.signal(each, handler) for each in watched}
+    watched = [
+        signal_number
+        for signal_number in signals
+        if signal_number != signal.SIGHUP or not hangup_is_ignored
+    ]
+    previous_handlers = {
+        signal_number: signal.signal(signal_number, handler) for signal_number in watched
+    }
     try:
         yield
     finally:
-        for each, previous in before.items():
-            signal.signal(each, previous)
+        for signal_number, previous in previous_handlers.items():
+            signal.signal(signal_number, previous)
 
 
 # A shell adds the number of the signal that ended a program.

@@ -32,11 +32,8 @@ _PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _LIBRARY_COMMANDS = (
     tables.TABLES,
-    tables.INSPECT,
     versions.HISTORY,
-    versions.DIFF,
     versions.CHANGES,
-    versions.APPLY_AGAIN,
     tables.CAT,
     sql.COMMAND,
     plan.COMMAND,
@@ -80,12 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    parsed = parser.parse_args(arguments)
-    if parsed.command is None:
+    options = parser.parse_args(arguments)
+    if options.command is None:
         parser.print_help()
         return 0
     with without_pandas():
-        return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
+        return {command.name: command for command in COMMANDS}[options.command].execute(options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -117,7 +117,7 @@ class Bar(PhaseObserver):
         what: The description until the first step begins.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, description: str) -> None:
         # It comes with Airflow, and is loaded only if a bar is shown.
         from rich.console import Console
         from rich.progress import (
@@ -138,7 +138,7 @@ class Bar(PhaseObserver):
             console=Console(file=raw_stream(sys.stderr), stderr=True),
             transient=True,
         )
-        self._task = self._progress.add_task(what, total=None)
+        self._task = self._progress.add_task(description, total=None)
 
     @staticmethod
     def fits() -> bool:
@@ -162,9 +162,9 @@ class Bar(PhaseObserver):
         if phase is Phase.CLEAN:
             self.one_more()
 
-    def work(self, done: int, total: int) -> None:
+    def work(self, completed_count: int, total: int) -> None:
         """Show the progress."""
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, completed=completed_count, total=total)
 
     def one_more(self) -> None:
         """Count one more object of an unknown total."""
@@ -172,11 +172,11 @@ class Bar(PhaseObserver):
 
 
 @contextmanager
-def progress_on_stderr(what: str) -> Iterator[Sequence[PhaseObserver]]:
+def progress_on_stderr(description: str) -> Iterator[Sequence[PhaseObserver]]:
     """Provide observers that show progress on stderr: a bar in a terminal, else a log.
 
     Args:
-        what: The description until the first step begins.
+        description: The description until the first step begins.
     """
     if not Bar.fits():
         with redirect_stdout(sys.stderr):
@@ -184,7 +184,7 @@ def progress_on_stderr(what: str) -> Iterator[Sequence[PhaseObserver]]:
         return
     log = io.StringIO()
     try:
-        with Bar(what) as bar, redirect_stdout(log):
+        with Bar(description) as bar, redirect_stdout(log):
             yield watching([bar])
     except BaseException:
         # The bar has shown the same in one line; after a failure each of them counts.
@@ -247,7 +247,7 @@ def iso_time(time: datetime | None) -> str | None:
 
 def first_decisions(decisions: Sequence[Decision], limit: int) -> list[Decision]:
     """Select the first decisions, and those on unreadable partitions, which need attention."""
-    unreadable = [each for each in decisions[limit:] if each.size.problem is not None]
+    unreadable = [decision for decision in decisions[limit:] if decision.size.problem is not None]
     return [*decisions[:limit], *unreadable]
 
 

@@ -73,9 +73,9 @@ def add_actions(
     parse = parser.parse_known_args
 
     def parse_with_action(args: Any = None, namespace: Any = None) -> Any:
-        named = args is None or {*args} & {*actions.choices, "-h", "--help"}
+        has_action = args is None or {*args} & {*actions.choices, "-h", "--help"}
         completes = "_ARGCOMPLETE" in os.environ
-        return parse(args if named or completes else ["list", *args], namespace)
+        return parse(args if has_action or completes else ["list", *args], namespace)
 
     parser.parse_known_args = parse_with_action  # type: ignore[method-assign]
     return actions
@@ -188,17 +188,17 @@ def add_partitions(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_limit(parser: argparse.ArgumentParser, what: str, default: int | None = 100) -> None:
+def add_limit(parser: argparse.ArgumentParser, subject: str, default: int | None = 100) -> None:
     """Add the argument that limits the number of printed rows.
 
     Args:
         parser: The parser of a command.
-        what: The limited rows, for the help.
+        subject: The limited rows, for the help.
         default: The number without the argument; None prints all.
     """
     without = "" if default is None else " (default: %(default)s)"
     parser.add_argument(
-        "--limit", type=_limit, default=default, metavar="N", help=f"{what}{without}"
+        "--limit", type=_limit, default=default, metavar="N", help=f"{subject}{without}"
     )
 
 
@@ -260,8 +260,10 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
 
 def _of_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the arguments, or else of the environment."""
-    given = {name: getattr(arguments, name, None) for name in FROM_ENVIRONMENT}
-    return settings_of_environment() | {name: value for name, value in given.items() if value}
+    argument_values = {name: getattr(arguments, name, None) for name in FROM_ENVIRONMENT}
+    return settings_of_environment() | {
+        name: value for name, value in argument_values.items() if value
+    }
 
 
 def job_fields(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from hiveacid.drivers.driver_files import DriverFiles
 from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
+    InvalidJob,
     MetastoreError,
     MetastoreUnreachable,
     TableExists,
     TableNotFound,
     UnknownColumn,
     UnsupportedMetastore,
-    UntrustedSql,
     UserError,
     VersionUnknown,
 )
@@ -29,7 +29,6 @@ from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.fields import awaits_rendering, columns_of_schema
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import source_token, token_of
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -56,20 +55,19 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.table_rules import (
     check_kind,
     column_names,
-    columns_of_row,
     columns_there,
     existing_table,
-    find_columns,
     names_of_partitions,
     partitions_to_truncate,
     requested_partitions,
-    require_columns,
     require_versions,
 )
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
+from hiveacid.plan.columns import columns_of_row, find_columns, require_columns
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.merge import MergeChange
 from hiveacid.records.run_notes import RunNoteFolder
@@ -77,6 +75,7 @@ from hiveacid.records.table_history import version_of
 from hiveacid.rules.location import Location
 from hiveacid.rules.merge import columns_taken
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_tokens import names_in, values_per_row
 from hiveacid.rules.texts import did_you_mean
@@ -88,7 +87,7 @@ from hiveacid.storage.listing import list_files, versions_of
 from hiveacid.upkeep.survey import require_compactable, require_mode
 
 if TYPE_CHECKING:
-    from hiveacid.sql.known_columns import UnknownName
+    from hiveacid.parser.known_columns import UnknownName
 
 
 # Whether the versions and the partitions that a job names exist, before Spark is started
@@ -137,16 +136,22 @@ def require_order(client: MetastoreClient, table: HiveTable, source: ChangesSour
     Raises:
         VersionUnknown: Both are write ids or both are times, in the wrong order.
     """
-    after, up_to = source.versions
+    start_version, up_to = source.versions
     if up_to is None:
         return
-    if after.write_id is not None and up_to.write_id is not None:
+    if start_version.write_id is not None and up_to.write_id is not None:
         now = _now(client, table).write_ids[table.ref.full_name]
-        first, last = (as_of_write_id(now, each) for each in (after.write_id, up_to.write_id))
+        first, last = (
+            as_of_write_id(now, write_id) for write_id in (start_version.write_id, up_to.write_id)
+        )
         check_order(table.ref.full_name, first, last)
-    elif after.time is not None and up_to.time is not None and after.time > up_to.time:
+    elif (
+        start_version.time is not None
+        and up_to.time is not None
+        and start_version.time > up_to.time
+    ):
         raise VersionUnknown(
-            f"{table.ref.full_name}: the changes would begin after {after.time} and end earlier, "
+            f"{table.ref.full_name}: the changes would begin after {start_version.time} and end earlier, "
             f"at {up_to.time}.",
             remedy="Write the earlier time first.",
         )
@@ -158,13 +163,17 @@ def require_partitions(client: MetastoreClient, table: HiveTable, names: Sequenc
     Raises:
         UserError: No partition exists.
     """
-    known = client.get_partition_names(table.ref)
-    missing = [name for name in names if name not in known]
+    existing_names = client.get_partition_names(table.ref)
+    missing = [name for name in names if name not in existing_names]
     if len(missing) == len(names):
-        some = f"Its newest ones are {', '.join(known[-3:])}." if known else "It has none."
+        hint = (
+            f"Its newest ones are {', '.join(existing_names[-3:])}."
+            if existing_names
+            else "It has none."
+        )
         raise UserError(
             f"{table.ref.full_name} has no partition {', '.join(missing)}.",
-            remedy=did_you_mean(missing[0], known) or some,
+            remedy=did_you_mean(missing[0], existing_names) or hint,
         )
 
 
@@ -342,8 +351,8 @@ class Preflight:
             self._check_source(source)
         table = self._table(job.target)
         check_kind(table, job.operation)
-        known = job.target.lower() not in self._written
-        if known and isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
+        is_unchanged = job.target.lower() not in self._written
+        if is_unchanged and isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
             require_version(self._client, table, AsOf.parse(job.as_of))
         self._check_names(job, table)
         query = job.query if isinstance(job, SourceJob) else None
@@ -383,41 +392,45 @@ class Preflight:
     def _(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
         known, alias = column_names(table), job.target_alias
         # In a subquery, an apparent column of the table may be a field of an input's column.
-        own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
+        alias_is_unique = not any(
+            self._may_name(source, alias.lower()) for source in job.inputs.values()
+        )
         if job.where is not None:
-            what = f"The condition {job.where!r}"
-            if own:
-                require_columns(job.where, alias, known, what)
-            self._check_columns(job.where, job, table, what)
+            subject = f"The condition {job.where!r}"
+            if alias_is_unique:
+                require_columns(job.where, alias, known, subject)
+            self._check_columns(job.where, job, table, subject)
         if isinstance(job, UpdateJob):
-            what = f"The update of {table.ref.full_name}"
-            for name, column in zip(job.set, find_columns(table, list(job.set), what), strict=True):
-                value = f"{what}: the value of column {column}"
-                if own:
+            subject = f"The update of {table.ref.full_name}"
+            for name, column in zip(
+                job.set, find_columns(table, list(job.set), subject), strict=True
+            ):
+                value = f"{subject}: the value of column {column}"
+                if alias_is_unique:
                     require_columns(job.set[name], alias, known, value)
                 self._check_columns(job.set[name], job, table, value)
 
     def _check_columns(
-        self, text: str, job: UpdateJob | DeleteJob, table: HiveTable, what: str
+        self, text: str, job: UpdateJob | DeleteJob, table: HiveTable, subject: str
     ) -> None:
         """Refuse an expression with a name that certainly means no column."""
-        from hiveacid.sql.known_columns import unknown_name_of_condition
+        from hiveacid.parser.known_columns import unknown_name_of_condition
 
         inputs = self._columns_by_name(job.inputs)
         _refuse_name(
-            unknown_name_of_condition(text, job.target_alias, column_names(table), inputs), what
+            unknown_name_of_condition(text, job.target_alias, column_names(table), inputs), subject
         )
 
     def _check_columns_of_query(self, query: QuerySource) -> None:
         """Refuse a query with a name that certainly means no column, or no table function."""
-        from hiveacid.sql.known_columns import misspelt_function, unknown_name
+        from hiveacid.parser.known_columns import misspelt_function, unknown_name
 
         # Common queries are views of Spark, whose columns it knows alone.
         tables = self._columns_by_name(query.inputs)
         for text in (*query.common.values(), query.sql):
-            if not query.trusted and (found := misspelt_function(text)):
-                name, similar = found
-                raise UntrustedSql(
+            if not query.trusted and (misspelling := misspelt_function(text)):
+                name, similar = misspelling
+                raise InvalidJob(
                     f"The query calls {name}(), which is no table function.", remedy=similar
                 )
             _refuse_name(unknown_name(text, tables), "The query")
@@ -427,7 +440,7 @@ class Preflight:
 
     @_check_names.register
     def _(self, job: InsertJob, table: HiveTable) -> None:
-        what = f"The insert into {table.ref.full_name}"
+        subject = f"The insert into {table.ref.full_name}"
         mapping = InsertMapping.of(job)
         names_of_partitions(table, mapping.specified(table) or ())
         if job.by_position:
@@ -441,33 +454,39 @@ class Preflight:
         if isinstance(job.source, PathSource) and job.source.schema:
             given = columns_of_schema(job.source.schema)
         if given and job.merge_schema:
-            self._note_added(columns_of_row(given, job.exclude, what), table)
+            self._note_added(columns_of_row(given, job.exclude, subject), table)
         elif given:
             mapping.row(table, given)
 
     def _note_added(self, names: Sequence[str], table: HiveTable) -> None:
         """Note the columns that merge_schema adds."""
-        known = {*map(str.lower, column_names(table))}
-        if added := [name.lower() for name in names if name.lower() not in known]:
-            self._note(f"merge_schema adds columns to {table.ref.full_name}: {', '.join(added)}.")
+        existing_names = {*map(str.lower, column_names(table))}
+        if new_columns := [name.lower() for name in names if name.lower() not in existing_names]:
+            self._note(
+                f"merge_schema adds columns to {table.ref.full_name}: {', '.join(new_columns)}."
+            )
 
     @_check_names.register
     def _(self, job: MergeJob, table: HiveTable) -> None:
         target, source = column_names(table), self._columns(job.source)
         if job.merge_schema:
             row = [] if source is None else columns_of_row(source, job.exclude, "The merge")
-            taken = columns_taken(job.when)
-            used = [each for each in row if taken is None or each.lower() in taken]
-            self._note_added(used, table)
+            clause_columns = columns_taken(job.when)
+            used_columns = [
+                column
+                for column in row
+                if clause_columns is None or column.lower() in clause_columns
+            ]
+            self._note_added(used_columns, table)
             return
         change = MergeChange.of(job, table, source)
-        own = not self._may_name(job.source, job.target_alias.lower())
+        alias_is_unique = not self._may_name(job.source, job.target_alias.lower())
 
-        def require(text: str, what: str) -> None:
-            if own:
-                require_columns(text, job.target_alias, target, what)
+        def require(text: str, subject: str) -> None:
+            if alias_is_unique:
+                require_columns(text, job.target_alias, target, subject)
             if source is not None and job.source_alias.lower() not in map(str.lower, target):
-                require_columns(text, job.source_alias, source, what)
+                require_columns(text, job.source_alias, source, subject)
 
         require(job.on, "The merge condition")
         for action in (*change.matched, *change.not_matched_by_source):
@@ -479,7 +498,7 @@ class Preflight:
     def _columns(self, source: Source) -> Sequence[str] | None:
         """Return the columns of a source; None if they are unknown."""
         if isinstance(source, QuerySource):
-            from hiveacid.sql.known_columns import columns_of_query
+            from hiveacid.parser.known_columns import columns_of_query
 
             return columns_of_query(source.sql, self._columns_by_name(source.inputs))
         if not isinstance(source, TableSource | ChangesSource):
@@ -495,7 +514,9 @@ class Preflight:
             texts = (source.sql, *source.common.values())
             if any(name in names_in(text) for text in texts):
                 return True
-            return any(self._may_name(each, name) for each in source.inputs.values())
+            return any(
+                self._may_name(input_source, name) for input_source in source.inputs.values()
+            )
         if isinstance(source, PathSource):
             if source.schema is not None:
                 return name in names_in(source.schema)
@@ -511,10 +532,10 @@ class Preflight:
         return table
 
 
-def _refuse_name(unknown: "UnknownName | None", what: str) -> None:
-    if unknown is not None:
-        known = dict.fromkeys(unknown.candidates)
+def _refuse_name(unknown_name: "UnknownName | None", subject: str) -> None:
+    if unknown_name is not None:
+        candidates = dict.fromkeys(unknown_name.candidates)
         raise UnknownColumn(
-            f"{what} names an unknown column: {unknown.name}.",
-            remedy=columns_there([unknown.name.rpartition(".")[2]], known),
+            f"{subject} names an unknown column: {unknown_name.name}.",
+            remedy=columns_there([unknown_name.name.rpartition(".")[2]], candidates),
         )

@@ -110,10 +110,10 @@ class DriverFiles:
 def _require_any_file(source: PathSource, path: str) -> None:
     """Refuse an empty folder; with a schema, it is a source without rows."""
     try:
-        found = os.path.isdir(path) and next(os.scandir(path), None) is None
+        is_empty = os.path.isdir(path) and next(os.scandir(path), None) is None
     except OSError:
         return
-    if found:
+    if is_empty:
         raise EmptySource(
             f"The source {source.path}: the folder is empty, so that its columns are unknown.",
             remedy="Check the path of the source; or give it a schema, if no rows are no error.",
@@ -124,8 +124,8 @@ def _require_format(source: PathSource, path: str) -> None:
     wrong: list[str] = []
     try:
         for file in _files(path):
-            with open(file, "rb") as opened:
-                head = opened.read(HEAD)
+            with open(file, "rb") as stream:
+                head = stream.read(HEAD)
             mistaken = mistaken_for(source.format, head)
             if mistaken is None:
                 return
@@ -159,15 +159,15 @@ def _require_header(source: PathSource, path: str) -> None:
 
 def _header(file: str, separator: str) -> list[str] | None:
     """Return the columns in the first line of a CSV file; None if they are uncertain."""
-    with open(file, "rb") as opened:
-        head = opened.read(_MOST_HEADER_BYTES)
+    with open(file, "rb") as stream:
+        head = stream.read(_MOST_HEADER_BYTES)
     if not (kind_of_file(head[:HEAD]) or "").startswith("a text"):
         return None  # It may be compressed.
     lines = re.split(r"\r\n|\r|\n", head.decode("utf-8-sig", "surrogateescape"))
-    at = next((number for number, line in enumerate(lines) if line.strip()), None)
-    if at is None or (at + 1 == len(lines) and len(head) == _MOST_HEADER_BYTES):
+    index = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if index is None or (index + 1 == len(lines) and len(head) == _MOST_HEADER_BYTES):
         return None
-    line = lines[at]
+    line = lines[index]
     if line.count('"') % 2 or "\\" in line or not line.replace(separator, "").isprintable():
         return None  # It may continue in the next line, or have another encoding.
     return next(csv.reader([line], delimiter=separator))
@@ -183,9 +183,9 @@ def _files(path: str) -> Iterator[str]:
         yield path
         return
     with os.scandir(path) as entries:
-        found = list(islice(entries, 10 * _MOST_FILES))
-    visible = [entry for entry in found if not entry.name.startswith(("_", "."))]
-    if len(found) == 10 * _MOST_FILES or len(visible) > _MOST_FILES:
+        all_entries = list(islice(entries, 10 * _MOST_FILES))
+    visible = [entry for entry in all_entries if not entry.name.startswith(("_", "."))]
+    if len(all_entries) == 10 * _MOST_FILES or len(visible) > _MOST_FILES:
         raise ValueError("too many")
     for entry in sorted(visible, key=lambda entry: entry.name):
         if not entry.is_file():
@@ -196,19 +196,19 @@ def _files(path: str) -> Iterator[str]:
 
 def _may_name(file: str, format_: str, name: str) -> bool:
     if format_ == "json":
-        with open(file, "rb") as opened:
-            text = opened.read(_MOST_BYTES + 1).lower()
+        with open(file, "rb") as stream:
+            text = stream.read(_MOST_BYTES + 1).lower()
         if len(text) > _MOST_BYTES or not (kind_of_file(text[:HEAD]) or "").startswith("a text"):
             return True
         # A name can be spelled with escapes as well.
         spelled = (b"\\u", *(f"{quote}{name}{quote}".encode() for quote in "'\""))
         return any(part in text for part in spelled)
-    with open(file, "rb") as opened:
+    with open(file, "rb") as stream:
         if format_ == "orc":
-            names: Sequence[str] = column_names(OrcTail.read(opened).types)
+            names: Sequence[str] = column_names(OrcTail.read(stream).types)
         else:
             # Arrow takes a second to import.
             from hiveacid.foreign.parquet import ParquetInput
 
-            names = ParquetInput(opened, file).names
-    return name in {each.lower() for each in names}
+            names = ParquetInput(stream, file).names
+    return name in {column.lower() for column in names}

@@ -97,8 +97,8 @@ def _digest_of_programs(environment: Mapping[str, str]) -> str:
     java = str(Path(home, "bin", "java")) if home else "java"
     parts = [environment.get("SPARK_HOME", ""), environment.get("SPARK_CONF_DIR", "")]
     for program in (java, "spark-submit"):
-        if (found := shutil.which(program, path=path)) is not None:
-            real = Path(found).resolve()
+        if (executable := shutil.which(program, path=path)) is not None:
+            real = Path(executable).resolve()
             status = real.stat()
             parts += [str(real), str(status.st_size), str(status.st_mtime_ns)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -137,16 +137,16 @@ def watch(pids: Collection[int], on_end: Callable[[], None]) -> threading.Thread
 
 def _wait_for_any(pids: Collection[int]) -> None:
     try:
-        ended = select.poll()
+        poller = select.poll()
         for pid in pids:
-            ended.register(os.pidfd_open(pid), select.POLLIN)
+            poller.register(os.pidfd_open(pid), select.POLLIN)
     except ProcessLookupError:
         return
     except (AttributeError, OSError):  # Only Linux has it, and some containers refuse it.
         while all(map(_is_alive, pids)):
             time.sleep(1)
         return
-    ended.poll()
+    poller.poll()
 
 
 def _is_alive(pid: int) -> bool:

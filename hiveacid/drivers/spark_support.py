@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 
 # The first and the last of the tested minor versions, and the first one that is refused again: those in
 # between may work, as the trial of `hiveacid doctor --spark` determines.
@@ -24,11 +24,11 @@ def require_supported_spark(version: str, where: str) -> str | None:
     :param version: The version, for example "3.5.9".
     :param where: The place of this Spark, for the message.
     :return: A warning if the version is newer than those that are tested.
-    :raises UnsupportedSpark: The version is unsupported.
+    :raises SoftwareMissing: The version is unsupported.
     """
     parts = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not OLDEST <= parts < REFUSED:
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"{where} is Spark {version}; this package supports {SUPPORTED_TEXT}.",
             remedy="Name the folder of a supported Spark in SPARK_HOME, or pip install "
             "'hiveacid[spark]'.",
@@ -46,18 +46,18 @@ def require_supported_packages() -> None:
 
     Packages that are sent to a cluster may lack their metadata, so that the modules are imported.
 
-    :raises UnsupportedSpark: A package is missing, or its version is unsupported.
+    :raises SoftwareMissing: A package is missing, or its version is unsupported.
     """
     for name, oldest in OLDEST_PACKAGES.items():
-        needed = f"{name} {'.'.join(map(str, oldest))} or later"
+        requirement = f"{name} {'.'.join(map(str, oldest))} or later"
         remedy = (
-            f"Install {needed} for the Python in spark.pyspark.python, or send an environment that "
+            f"Install {requirement} for the Python in spark.pyspark.python, or send an environment that "
             "contains it in spark.archives."
         )
         try:
             module = importlib.import_module(name)
         except ImportError as error:
-            raise UnsupportedSpark(
+            raise SoftwareMissing(
                 f"The driver's Python cannot import {name}: {error}.", remedy=remedy
             ) from error
         version = getattr(module, "__version__", None)
@@ -66,8 +66,8 @@ def require_supported_packages() -> None:
             version is not None
             and tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest
         ):
-            raise UnsupportedSpark(
-                f"The driver has {name} {version}; this package needs {needed}.", remedy=remedy
+            raise SoftwareMissing(
+                f"The driver has {name} {version}; this package needs {requirement}.", remedy=remedy
             )
 
 
@@ -89,8 +89,8 @@ def _homes(program: str, environment: Mapping[str, str]) -> list[Path]:
     """The folders that spark-submit regards as its own, in its order."""
     if home := environment.get("SPARK_HOME"):
         return [Path(home)]
-    found = shutil.which(program, path=environment.get("PATH", os.defpath))
-    homes = [] if found is None else [Path(found).resolve().parent.parent]
+    executable = shutil.which(program, path=environment.get("PATH", os.defpath))
+    homes = [] if executable is None else [Path(executable).resolve().parent.parent]
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.origin is not None:
         homes.append(Path(spec.origin).parent)

@@ -22,8 +22,8 @@ _PLAIN_OF_NOTHING, _PLAIN_OF_A_BYTE = 2 << 30, 512
 
 
 class _Budget:
-    def __init__(self, most: int) -> None:
-        self.most = self.left = most
+    def __init__(self, limit: int) -> None:
+        self.most = self.left = limit
         self._lock = Lock()
 
     def spend(self, size: int) -> bool:
@@ -38,25 +38,25 @@ _current: ContextVar[_Budget | None] = ContextVar("hiveacid_foreign_bytes", defa
 
 
 @contextmanager
-def foreign_bytes(most: int) -> Iterator[None]:
+def foreign_bytes(limit: int) -> Iterator[None]:
     """Limit the notes, records, and tails of files that are parsed inside of the block.
 
     Args:
-        most: Their cost in all.
+        limit: Their cost in all.
     """
-    token = _current.set(_Budget(most))
+    token = _current.set(_Budget(limit))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def spend(size: int, what: str) -> None:
+def spend(size: int, subject: str) -> None:
     """Subtract a part from the budget of the request, if it has one.
 
     Args:
         size: Its cost.
-        what: Its name for the error.
+        subject: Its name for the error.
 
     Raises:
         TooLarge: Less is left.
@@ -64,15 +64,15 @@ def spend(size: int, what: str) -> None:
     budget = _current.get()
     if budget is not None and not budget.spend(size):
         raise TooLarge(
-            f"{what} is too large: with it, a server would parse more than {budget.most >> 10} KiB for"
+            f"{subject} is too large: with it, a server would parse more than {budget.most >> 10} KiB for"
             " one answer.",
             remedy="Use the command hiveacid, which has no such limit.",
         )
 
 
-def spend_text(size: int, what: str) -> None:
+def spend_text(size: int, subject: str) -> None:
     """Subtract a text, without its values; see ``spend``."""
-    spend(-(-size // _BYTES_AT_ONCE), what)
+    spend(-(-size // _BYTES_AT_ONCE), subject)
 
 
 def spend_values(count: int) -> None:
@@ -119,6 +119,6 @@ def require_few_bytes(plain: float, size: int) -> None:
 class Threads(ThreadPoolExecutor):
     """Threads whose work is part of the request that started them."""
 
-    def submit(self, work: Callable[..., T], /, *given: Any, **named: Any) -> "Future[T]":
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         """Start work."""
-        return super().submit(copy_context().run, work, *given, **named)
+        return super().submit(copy_context().run, work, *args, **kwargs)

@@ -22,8 +22,8 @@ def inflated(data: bytes, limit: int) -> bytes:
 
 def gunzipped(data: bytes, limit: int) -> bytes:
     """Decompress gzip; see ``inflated``. Bytes behind its end are an error."""
-    plain, rest = _inflated(data, limit, _GZIP)
-    if rest:
+    plain, remainder = _inflated(data, limit, _GZIP)
+    if remainder:
         raise ValueError("bytes follow the end of its compressed part")
     return plain
 
@@ -45,14 +45,14 @@ def first_zstd_frame(data: bytes, limit: int) -> bytes:
     """Decompress the part that pyiceberg decompresses, which ends with the first frame; see ``inflated``."""
     from zstandard import ZstdDecompressor, ZstdError
 
-    found = bytearray()
+    content = bytearray()
     try:
         with ZstdDecompressor().stream_reader(data) as reader:
-            while len(found) <= limit and (part := reader.read(_CHUNK)):
-                found += part
+            while len(content) <= limit and (part := reader.read(_CHUNK)):
+                content += part
     except ZstdError as error:
         raise ValueError(f"it does not decompress: {error}") from error
-    return _short(bytes(found), limit)
+    return _short(bytes(content), limit)
 
 
 def unsnapped(data: bytes, size: int) -> bytes:

@@ -108,12 +108,12 @@ class ParquetInput:
             TooLarge: A row, or a page, needs too much memory.
         """
         schema = self._schema(int96)
-        decoded = 0
+        decoded_bytes = 0
         for number in range(len(self._chunks)):
             for batch in self._batches(number, columns, rows, int96):
-                decoded += batch.nbytes + sum(map(_length, batch.columns))
+                decoded_bytes += batch.nbytes + sum(map(_length, batch.columns))
                 with self._named():
-                    require_few_bytes(decoded, self.size)
+                    require_few_bytes(decoded_bytes, self.size)
                     parts = _parts(batch, self._limit)
                 for part in parts:
                     yield _plain(part, schema)
@@ -129,12 +129,14 @@ class ParquetInput:
             TooLarge: It has more.
         """
         for number in range(len(self._chunks)):
-            held = 0.0
+            held_bytes = 0.0
             for leaf, column in enumerate(self._leaves):
                 chunk = self._chunk(number, leaf)
                 rows = min(self.metadata.row_group(number).num_rows, _ROWS_OF_OTHERS)
-                held += chunk.pages.dictionary + chunk.largest + chunk.held(rows)
-                self._require(held <= limit, f"Its columns need {held:.0f} bytes at once.")
+                held_bytes += chunk.pages.dictionary + chunk.largest + chunk.held(rows)
+                self._require(
+                    held_bytes <= limit, f"Its columns need {held_bytes:.0f} bytes at once."
+                )
                 if not chunk.repeats(rows) or chunk.pages.dictionary * chunk.values <= limit:
                     continue
                 # Each text is decoded only once.
@@ -165,21 +167,21 @@ class ParquetInput:
         """The positions, lengths, and values of the columns of each row group."""
         with self._decoding():
             groups = list(map(self.metadata.row_group, range(self.metadata.num_row_groups)))
-            found = [
+            group_chunks = [
                 [_place(group.column(leaf)) for leaf in range(group.num_columns)]
                 for group in groups
             ]
-        places = [place for chunks in found for place in chunks]
+        places = [place for chunks in group_chunks for place in chunks]
         rows = [group.num_rows for group in groups]
         if (
-            any(len(chunks) != len(self._leaves) for chunks in found)
+            any(len(chunks) != len(self._leaves) for chunks in group_chunks)
             or any(min(place) < 0 or sum(place[:2]) > self.size for place in places)
             or sum(length for _, length, _ in places) > self.size
             or min(rows, default=0) < 0
             or sum(rows) != self.metadata.num_rows
         ):
             raise CorruptFile(f"{self._name} cannot be read as Parquet: its parts do not fit.")
-        return found
+        return group_chunks
 
     def _chunk(self, number: int, leaf: int) -> "_Chunk":
         begin, length, values = self._chunks[number][leaf]
@@ -193,26 +195,26 @@ class ParquetInput:
         self, number: int, columns: Sequence[str] | None, rows: int, int96: str
     ) -> Iterator[pa.RecordBatch]:
         """Decode rows, of which texts of dictionaries are not repeated yet."""
-        wanted = None if columns is None else [*columns]
-        names = frozenset(wanted or ())
+        column_list = None if columns is None else [*columns]
+        names = frozenset(column_list or ())
         leaves = [
             leaf
             for leaf, column in enumerate(self._leaves)
-            if wanted is None or not names.isdisjoint(_names_in(column.path))
+            if column_list is None or not names.isdisjoint(_names_in(column.path))
         ]
         chunks = [self._chunk(number, leaf) for leaf in leaves]
         with self._named():
             require_few_bytes(sum(chunk.plain for chunk in chunks), self.size)
             rows = self._rows_at_once(chunks, rows)
-        held = _Held(self.size, {chunk.begin: chunk.content for chunk in chunks})
+        held_file = _Held(self.size, {chunk.begin: chunk.content for chunk in chunks})
         with self._decoding():
             batches = parquet.ParquetFile(
-                pa.PythonFile(held, "r"),
+                pa.PythonFile(held_file, "r"),
                 metadata=self.metadata,
-                read_dictionary=[each.path for each in chunks if each.repeats(rows)],
+                read_dictionary=[chunk.path for chunk in chunks if chunk.repeats(rows)],
                 coerce_int96_timestamp_unit=int96,
                 pre_buffer=False,
-            ).iter_batches(rows, row_groups=[number], columns=wanted, use_threads=False)
+            ).iter_batches(rows, row_groups=[number], columns=column_list, use_threads=False)
         while True:
             with self._decoding():
                 batch = next(batches, None)
@@ -231,10 +233,10 @@ class ParquetInput:
             raise TooLarge(f"Its pages need {pages:.0f} bytes at once.")
         if sum(chunk.total + chunk.texts(rows) for chunk in chunks) <= _BATCH:
             return rows
-        while (held := sum(chunk.held(rows) for chunk in chunks)) > _BATCH and rows > 1:
+        while (held_bytes := sum(chunk.held(rows) for chunk in chunks)) > _BATCH and rows > 1:
             rows = max(rows // 4, 1)
-        if held > self._limit:
-            raise TooLarge(f"{rows} rows need {held:.0f} bytes.")
+        if held_bytes > self._limit:
+            raise TooLarge(f"{rows} rows need {held_bytes:.0f} bytes.")
         return rows
 
     @contextmanager
@@ -243,8 +245,8 @@ class ParquetInput:
         try:
             yield
         except CorruptFile as error:
-            what = f"{self._name} cannot be read as Parquet: {error.what}"
-            raise CorruptFile(what, remedy=error.remedy) from error
+            message = f"{self._name} cannot be read as Parquet: {error.what}"
+            raise CorruptFile(message, remedy=error.remedy) from error
         except DataError as error:
             raise type(error)(f"{self._name}: {error.what}", remedy=error.remedy) from error
 
@@ -254,8 +256,8 @@ class ParquetInput:
         try:
             yield
         except (pa.ArrowException, OSError, ValueError) as error:
-            what = f"{self._name} cannot be read as Parquet: {error}"
-            raise CorruptFile(what) from error
+            message = f"{self._name} cannot be read as Parquet: {error}"
+            raise CorruptFile(message) from error
 
 
 def framed(footer: bytes) -> bytes:
@@ -346,10 +348,10 @@ class _Chunk:
 
     def held(self, rows: int) -> float:
         """Return the decoded bytes of so many rows in any place."""
-        held = self._in_any_place(rows)
+        held_bytes = self._in_any_place(rows)
         if not self._levels and not self._is_text:
-            held = min(held, rows * self._width)
-        return held + self.texts(rows)
+            held_bytes = min(held_bytes, rows * self._width)
+        return held_bytes + self.texts(rows)
 
     @cached_property
     def _costs(self) -> _Numbers:

@@ -44,9 +44,9 @@ class _Thrift:
         objects: The number of large elements of lists that are behind it.
     """
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, position: int = 0) -> None:
         self._data = data
-        self.at = at
+        self.at = position
         self.objects = 0
 
     def fields(self) -> Iterator[tuple[int, int]]:
@@ -92,17 +92,20 @@ class _Thrift:
             if self.at > len(self._data):
                 raise ValueError("it is cut short")
         elif kind == _STRUCT:
-            for number, inside in self.fields():
-                self.skip(inside, (*path, number), lists, depth + 1)
+            for number, element_kind in self.fields():
+                self.skip(element_kind, (*path, number), lists, depth + 1)
         elif kind in (_LIST, _SET):
-            count, inside = self.list()
-            if count > len(self._data) - self.at or _ELEMENTS.get(path, inside) != inside:
+            count, element_kind = self.list()
+            if (
+                count > len(self._data) - self.at
+                or _ELEMENTS.get(path, element_kind) != element_kind
+            ):
                 raise ValueError("it has a list of other values")
             if lists < _LARGE_LEVELS:
                 self.count(count)
             for _ in range(count):
                 # The elements of a list of booleans are bytes.
-                inner = _BYTE if inside in (_TRUE, _FALSE) else inside
+                inner = _BYTE if element_kind in (_TRUE, _FALSE) else element_kind
                 self.skip(inner, path, lists + 1, depth + 1)
         elif kind == _BYTE:
             self._byte()
@@ -157,11 +160,11 @@ def _check_schema(thrift: _Thrift) -> None:
         if open_groups:
             open_groups[-1] -= 1
         children = 0
-        for number, inside in thrift.fields():
-            if (number, inside) == (_CHILDREN, _I32):
+        for number, field_kind in thrift.fields():
+            if (number, field_kind) == (_CHILDREN, _I32):
                 children = thrift.integer()
             else:
-                thrift.skip(inside)
+                thrift.skip(field_kind)
         if children > 0:
             open_groups.append(children)
         if len(open_groups) > _DEEPEST:
@@ -231,27 +234,27 @@ class Pages:
         Raises:
             CorruptFile: They are no pages.
         """
-        found: list[Page] = []
-        at = seen = dictionary = 0
+        pages: list[Page] = []
+        position = value_count = dictionary = 0
         try:
-            while seen < values:
-                kind, page = _page(chunk, at)
-                at = page.begin + page.size
-                if page.size < 0 or page.plain < 0 or page.values < 0 or at > len(chunk):
+            while value_count < values:
+                kind, page = _page(chunk, position)
+                position = page.begin + page.size
+                if page.size < 0 or page.plain < 0 or page.values < 0 or position > len(chunk):
                     raise ValueError("a page has a wrong length")
                 if kind == _PageKind.DICTIONARY:
                     dictionary = max(dictionary, page.plain)
                 elif kind is not None:
-                    found.append(page)
-                    seen += page.values
+                    pages.append(page)
+                    value_count += page.values
         except (IndexError, ValueError) as error:
             raise CorruptFile(f"A column of the Parquet file cannot be read: {error}.") from error
-        return cls(dictionary, tuple(found))
+        return cls(dictionary, tuple(pages))
 
 
-def _page(chunk: bytes, at: int) -> tuple[_PageKind | None, Page]:
+def _page(chunk: bytes, position: int) -> tuple[_PageKind | None, Page]:
     """Read a header: its kind decides which of its structs counts."""
-    thrift = _Thrift(chunk, at)
+    thrift = _Thrift(chunk, position)
     numbers: dict[int, int] = {}
     structs: dict[int, dict[int, int]] = {}
     for number, kind in thrift.fields():
@@ -261,28 +264,30 @@ def _page(chunk: bytes, at: int) -> tuple[_PageKind | None, Page]:
             structs[number] = _numbers(thrift)
         else:
             thrift.skip(kind)
-    known = next((each for each in _PageKind if each == numbers.get(_KIND)), None)
-    inside = structs.get(_STRUCTS[known], {}) if known is not None else {_VALUES: 0}
-    is_new = known is _PageKind.DATA_V2
+    page_kind = next(
+        (candidate for candidate in _PageKind if candidate == numbers.get(_KIND)), None
+    )
+    page_fields = structs.get(_STRUCTS[page_kind], {}) if page_kind is not None else {_VALUES: 0}
+    is_new = page_kind is _PageKind.DATA_V2
     page = Page(
         thrift.at,
         numbers.get(_SIZE, -1),
         numbers.get(_PLAIN_SIZE, -1),
-        inside.get(_VALUES, -1),
-        inside.get(_ENCODING_V2 if is_new else _ENCODING, -1),
-        inside.get(_LEVELS_LENGTH, 0) if is_new else None,
+        page_fields.get(_VALUES, -1),
+        page_fields.get(_ENCODING_V2 if is_new else _ENCODING, -1),
+        page_fields.get(_LEVELS_LENGTH, 0) if is_new else None,
     )
-    return known, page
+    return page_kind, page
 
 
 def _numbers(thrift: _Thrift) -> dict[int, int]:
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for number, kind in thrift.fields():
         if kind == _I32:
-            found[number] = thrift.integer()
+            numbers[number] = thrift.integer()
         else:
             thrift.skip(kind)
-    return found
+    return numbers
 
 
 def rows_begun(levels: bytes, width: int) -> int:

@@ -12,14 +12,14 @@ MOST_VALUES = 4_000_000
 def parse_json(
     text: str | bytes | bytearray,
     *,
-    most: int = MOST_VALUES,
+    limit: int = MOST_VALUES,
     **hooks: Any,
 ) -> Any:
     """Parse a text.
 
     Args:
         text: The text; its length is limited by the function that has read it.
-        most: The number of values that it may have.
+        limit: The number of values that it may have.
         **hooks: The hooks of ``json.loads``.
 
     Raises:
@@ -28,8 +28,8 @@ def parse_json(
     """
     signs: tuple[Any, ...] = ("[", "{", ",") if isinstance(text, str) else (b"[", b"{", b",")
     # Those in texts count as well, so that the count needs no parser.
-    if (values := sum(map(text.count, signs))) > most:
-        raise ValueError(f"it has {values} values, and at most {most} are read")
+    if (values := sum(map(text.count, signs))) > limit:
+        raise ValueError(f"it has {values} values, and at most {limit} are read")
     spend_values(values)
     try:
         return json.loads(text, **hooks)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 
 from pyiceberg.table import Table
 
-from hiveacid.errors import InvalidJob, NewerRecord
-from hiveacid.jobs import codec
-from hiveacid.rules.formats import Obligation
+from hiveacid.errors import CorruptFile, NewerRecord
+from hiveacid.records.store import Kind, Record, RecordStore
 from hiveacid.rules.location import Location, below
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -39,7 +38,7 @@ _TABLE_METADATA = ".metadata.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptNote(Obligation):
+class AttemptNote(Record):
     """The state of a catalog that the commit of an attempt requires.
 
     Attributes:
@@ -48,6 +47,8 @@ class AttemptNote(Obligation):
         sequence: The sequence number of the new snapshot.
         parent: The snapshot that it must follow; None if it creates the table.
     """
+
+    record_kind = Kind(title="the note on an attempt of an export")
 
     name: str
     table_id: str
@@ -81,16 +82,16 @@ class Attempt:
     def begin(self) -> None:
         """Write the note."""
         assert self.note is not None
-        Storage.of(self.folder).write_file(_NOTE, codec.to_bytes(self.note))
+        RecordStore(AttemptNote, Storage.of(self.folder)).write(_NOTE, self.note)
 
     def end(self) -> None:
         """Remove the note after the commit."""
         Storage.of(self.folder).delete_file(_NOTE)
 
-    def undo(self, used: Iterable[str] = ()) -> None:
+    def undo(self, used_paths: Iterable[str] = ()) -> None:
         """Remove the files of an attempt that is known to have failed, but no used metadata files."""
         storage, folder = Storage.of(self.location), f"{_DATA}/{_PREFIX}{self.id}"
-        for path in self._metadata(used):
+        for path in self._metadata(used_paths):
             storage.delete_file(path)
         for file in storage.list_files(folder, missing_ok=True):
             if file.path != _NOTE:
@@ -101,51 +102,58 @@ class Attempt:
         """End or undo it by a later state of its table; return whether its outcome is known."""
         if self.is_newer:
             return False
-        log = (each.metadata_file for each in table.metadata.metadata_log)
-        used = (table.metadata_location, *log)
+        log = (log_entry.metadata_file for log_entry in table.metadata.metadata_log)
+        used_paths = (table.metadata_location, *log)
         if self.is_part_of(table):
             self.end()
-        elif self._is_refused_by(table, name, used):
-            self.undo(used)
+        elif self._is_refused_by(table, name, used_paths):
+            self.undo(used_paths)
         else:
             return False
         return True
 
     def is_part_of(self, table: Table) -> bool:
         """Return whether a table has the snapshot, or, after that has expired, files of it."""
-        snapshots, own = table.metadata.snapshots, str(self.id)
-        if any(each.summary and each.summary.get(ATTEMPT) == own for each in snapshots):
+        snapshots, attempt_id = table.metadata.snapshots, str(self.id)
+        if any(
+            snapshot.summary and snapshot.summary.get(ATTEMPT) == attempt_id
+            for snapshot in snapshots
+        ):
             return True
-        lists = (each.manifests(table.io) for each in snapshots)
-        manifests = {each.manifest_path: each for found in lists for each in found}
+        lists = (snapshot.manifests(table.io) for snapshot in snapshots)
+        manifests = {
+            manifest.manifest_path: manifest
+            for manifest_list in lists
+            for manifest in manifest_list
+        }
         sequence = 0 if self.note is None else self.note.sequence
-        return any(own in path for path in manifests) or any(
-            own in entry.data_file.file_path
-            for each in manifests.values()
-            if each.min_sequence_number <= sequence <= each.sequence_number
-            for entry in each.fetch_manifest_entry(table.io)
+        return any(attempt_id in path for path in manifests) or any(
+            attempt_id in entry.data_file.file_path
+            for manifest in manifests.values()
+            if manifest.min_sequence_number <= sequence <= manifest.sequence_number
+            for entry in manifest.fetch_manifest_entry(table.io)
         )
 
-    def _is_refused_by(self, table: Table, name: str, used: Iterable[str]) -> bool:
+    def _is_refused_by(self, table: Table, name: str, used_paths: Iterable[str]) -> bool:
         """Return whether the commit had no effect, and cannot have one after a state of a table."""
         if self.note is None or self.note.name != name:
             return False
         if str(table.metadata.table_uuid) == self.note.table_id:
             return table.metadata.next_sequence_number() > self.note.sequence
         # A table that it has created may be registered in another catalog, or again.
-        files = self._metadata(used, maybe=True)
+        files = self._metadata(used_paths, maybe=True)
         is_created = any(path.endswith(_TABLE_METADATA) for path in files)
         return self.note.parent is None and not is_created
 
-    def _metadata(self, used: Iterable[str], *, maybe: bool = False) -> Iterator[str]:
+    def _metadata(self, used_paths: Iterable[str], *, maybe: bool = False) -> Iterator[str]:
         """Find metadata files of the attempt, and maybe those that may be; but none that are used."""
-        storage, own = ReadOnlyStorage.of(self.location), str(self.id).encode()
-        names = {each.rpartition("/")[2] for each in used}
+        storage, attempt_id = ReadOnlyStorage.of(self.location), str(self.id).encode()
+        names = {used_path.rpartition("/")[2] for used_path in used_paths}
         for file in storage.list_files(_METADATA, missing_ok=True):
             path, text = f"{_METADATA}/{file.path}", file.path.encode()
             if path.endswith(_TABLE_METADATA) and file.path not in names:
-                text = storage.read_small(path) or own * maybe
-            if own in text:
+                text = storage.read_small(path) or attempt_id * maybe
+            if attempt_id in text:
                 yield path
 
 
@@ -154,23 +162,28 @@ def old_attempts(location: Location) -> list[Attempt]:
 
     The clock is the one of the storage, which has reached the time of the newest metadata file.
     """
-    storage, found = Storage.of(location), []
+    storage, attempts = Storage.of(location), []
     for folder in storage.list_directories(_DATA, missing_ok=True):
         match, note = _FOLDER.fullmatch(folder), f"{_DATA}/{folder}/{_NOTE}"
         if match is None or not storage.exists(note):
             continue
-        metadata = [each for each in storage.walk(_METADATA) if each[1] is not None]
-        own = [each for each in metadata if match[1] in each[0]]
-        own += [each for each in storage.walk(f"{_DATA}/{folder}") if each[1] is not None]
+        metadata = [entry for entry in storage.walk(_METADATA) if entry[1] is not None]
+        attempt_files = [entry for entry in metadata if match[1] in entry[0]]
+        attempt_files += [
+            entry for entry in storage.walk(f"{_DATA}/{folder}") if entry[1] is not None
+        ]
         now = max((time or 0 for _, _, time in metadata), default=0)
         # Without a known time, a file counts as new.
-        if max((time or now for _, _, time in own), default=now) <= now - SPARED_SECONDS * 10**9:
+        if (
+            max((time or now for _, _, time in attempt_files), default=now)
+            <= now - SPARED_SECONDS * 10**9
+        ):
             attempt = Attempt(location, id=uuid.UUID(match[1]))
             try:
-                attempt.note = codec.read_obligation(AttemptNote, storage.read_small(note), note)
-            except InvalidJob:
+                attempt.note = RecordStore(AttemptNote, storage).read(note)
+            except CorruptFile:
                 pass
             except NewerRecord:
                 attempt.is_newer = True
-            found.append(attempt)
-    return found
+            attempts.append(attempt)
+    return attempts

@@ -21,8 +21,7 @@ from pyiceberg.utils.decimal import decimal_required_bytes
 from hiveacid.errors import IcebergRefused
 from hiveacid.foreign.compressed import first_zstd_frame, gunzipped, inflated
 from hiveacid.foreign.text import parse_json
-from hiveacid.jobs.options import AllowedLocations
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.storage.filesystems import filesystem_of
 from hiveacid.storage.hdfs import HdfsFileSystem
 
@@ -100,7 +99,7 @@ def _visit_file(data: bytes, budget: Budget) -> None:
     sync = data[position : position + _SYNC]
     position += _SYNC
     codec = header.get("avro.codec", b"").decode()
-    visit, is_empty = _Schema(budget).record(parse_json(header["avro.schema"], most=_MOST_TYPES))
+    visit, is_empty = _Schema(budget).record(parse_json(header["avro.schema"], limit=_MOST_TYPES))
     if is_empty:
         raise AvroInvalid("its records have no fields")
     while position < len(data):
@@ -118,17 +117,17 @@ def _visit_file(data: bytes, budget: Budget) -> None:
 
 
 def _header(data: bytes, position: int, budget: Budget) -> tuple[dict[str, bytes], int]:
-    found: dict[str, bytes] = {}
+    metadata: dict[str, bytes] = {}
 
     def entry(data: bytes, position: int) -> int:
         key = _text(data, position)
         end = _text(data, key)
         _, begin = _integer(data, position)
         _, value = _integer(data, key)
-        found[data[begin:key].decode()] = data[value:end]
+        metadata[data[begin:key].decode()] = data[value:end]
         return end
 
-    return found, _blocks(data, position, budget, entry)
+    return metadata, _blocks(data, position, budget, entry)
 
 
 def _decompress(codec: str, block: bytes, budget: Budget) -> bytes:
@@ -137,11 +136,11 @@ def _decompress(codec: str, block: bytes, budget: Budget) -> bytes:
     if codec not in ("deflate", "zstandard"):
         raise AvroInvalid("its compression is not supported")
     try:
-        found = (inflated if codec == "deflate" else first_zstd_frame)(block, _LARGEST_BLOCK)
+        content = (inflated if codec == "deflate" else first_zstd_frame)(block, _LARGEST_BLOCK)
     except ValueError:
         raise AvroInvalid("a block is too large, or does not decompress") from None
-    budget.spend(bytes=len(found))
-    return found
+    budget.spend(bytes=len(content))
+    return content
 
 
 def _integer(data: bytes, position: int) -> tuple[int, int]:
@@ -250,10 +249,10 @@ class _Schema:
         return visit, False
 
     def _optional(self, schema: list[Any], decimals: bool) -> Visit:
-        null, other = schema
-        if null != "null" or isinstance(other, list):
+        null, value_type = schema
+        if null != "null" or isinstance(value_type, list):
             raise AvroInvalid("it has a type that is not supported")
-        visit, _ = self._type(other, decimals)
+        visit, _ = self._type(value_type, decimals)
 
         def visit_optional(data: bytes, position: int) -> int:
             index, position = _integer(data, position)
@@ -294,6 +293,8 @@ _PRIMITIVES: dict[str, Visit] = {
 }
 
 
+# The remedy if an Iceberg table cannot follow the Hive table any more.
+EXPORT_ANEW = "Drop the Iceberg table, or export to another name; then all rows are copied."
 # Options of a catalog: its folders besides the warehouse, and the stores that the metastore allows.
 LOCATIONS, ALLOWED, WAREHOUSE = "locations", "allowed-locations", "warehouse"
 
@@ -331,7 +332,7 @@ class CatalogFiles(PyArrowFileIO):
         is_strange = _AMBIGUOUS.search(location) or (
             local_path(location) is None and _PARENT.search(location)
         )
-        if is_strange or not any(_contains(each, location) for each in folders):
+        if is_strange or not any(_contains(folder, location) for folder in folders):
             raise IcebergRefused(
                 f"{location[:_LONGEST_SHOWN]!r} is outside of the folders of the catalog.",
                 remedy="If tables may have files there, add the folder to its option locations:"
@@ -451,9 +452,9 @@ class _Hdfs:
         self._url = url
 
     def get_file_info(self, path: str) -> FileInfo:
-        found = self._of(path).get_file_info(path)
-        assert isinstance(found, FileInfo)
-        return found
+        file_info = self._of(path).get_file_info(path)
+        assert isinstance(file_info, FileInfo)
+        return file_info
 
     def open_input_file(self, path: str) -> BinaryIO:
         return self._of(path).open_input_file(path)
@@ -471,9 +472,9 @@ class _Hdfs:
 
     def _of(self, path: str) -> HdfsFileSystem:
         # `new_output` has required it.
-        found, _ = filesystem_of(Location(f"{self._url}{path}"))
-        assert isinstance(found, HdfsFileSystem)
-        return found
+        filesystem, _ = filesystem_of(Location(f"{self._url}{path}"))
+        assert isinstance(filesystem, HdfsFileSystem)
+        return filesystem
 
 
 # Comparison of the folders of two locations
@@ -486,17 +487,19 @@ _HADOOP = ("hdfs", "viewfs")
 _LOCAL_HOSTS = ("", "localhost")
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(location: str, other_location: str) -> bool:
     """Return whether one folder is the other one, or inside of it.
 
     Args:
-        one: A location; links are not resolved.
-        other: Another location.
+        location: A location; links are not resolved.
+        other_location: Another location.
     """
-    (kind, host, path), (other_kind, other_host, other_path) = map(_parts, (one, other))
+    (kind, host, path), (other_kind, other_host, other_path) = map(
+        _parts, (location, other_location)
+    )
     # The configuration of Hadoop may determine a missing host.
-    unknown = kind in _HADOOP and "" in (host, other_host)
-    if kind != other_kind or not (host == other_host or unknown):
+    host_is_unknown = kind in _HADOOP and "" in (host, other_host)
+    if kind != other_kind or not (host == other_host or host_is_unknown):
         return False
     shorter, longer = sorted((path, other_path), key=len)
     return longer == shorter or longer.startswith(f"{shorter.rstrip('/')}/")

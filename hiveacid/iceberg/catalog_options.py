@@ -40,7 +40,7 @@ def _address(value: Any) -> bool:
 
 
 def _metastores(value: Any) -> bool:
-    return _text(value) and all(one.strip().startswith("thrift://") for one in value.split(","))
+    return _text(value) and all(uri.strip().startswith("thrift://") for uri in value.split(","))
 
 
 def _database(value: Any) -> bool:
@@ -57,7 +57,7 @@ def _tree(**parts: Check) -> Check:
 
     def check(value: Any) -> bool:
         return isinstance(value, Mapping) and all(
-            key in parts and parts[key](each) for key, each in value.items()
+            key in parts and parts[key](entry) for key, entry in value.items()
         )
 
     return check
@@ -136,15 +136,16 @@ def kind_of(catalog: str, options: Mapping[str, Any]) -> str:
     scheme = uri.partition(":")[0].partition("+")[0]
     kind = str(options.get(TYPE, "")).lower()
     if scheme == "jdbc" or kind == "jdbc":
-        what = "a uri of JDBC" if scheme == "jdbc" else f"the type {kind!r}"
+        description = "a uri of JDBC" if scheme == "jdbc" else f"the type {kind!r}"
         raise IcebergRefused(
-            f"pyiceberg does not support {what} for the catalog {catalog}.", remedy=_JDBC
+            f"pyiceberg does not support {description} for the catalog {catalog}.", remedy=_JDBC
         )
     kind = kind or _SCHEMES.get(scheme, "")
     if kind not in _KEYS:
-        what = f"the type {kind!r}" if kind else "no type"
+        description = f"the type {kind!r}" if kind else "no type"
         raise IcebergRefused(
-            f"The catalog {catalog} has {what}.", remedy=f"Set type to one of {', '.join(_KEYS)}."
+            f"The catalog {catalog} has {description}.",
+            remedy=f"Set type to one of {', '.join(_KEYS)}.",
         )
     return kind
 
@@ -160,13 +161,13 @@ def require_known(catalog: str, kind: str, options: Mapping[str, Any]) -> None:
     Raises:
         IcebergRefused: An option is refused.
     """
-    known = {**_COMMON, **_FILES, **_KEYS[kind]}
+    option_checks = {**_COMMON, **_FILES, **_KEYS[kind]}
     for key, value in options.items():
-        check = _text if kind == "rest" and key.startswith(_HEADER) else known.get(key)
+        check = _text if kind == "rest" and key.startswith(_HEADER) else option_checks.get(key)
         if check is None:
             raise IcebergRefused(
                 f"The catalog {catalog} has the option {key!r}, which type={kind} does not support.",
-                remedy=f"Remove it. Supported are {', '.join(sorted(known))}.",
+                remedy=f"Remove it. Supported are {', '.join(sorted(option_checks))}.",
             )
         if not check(value):
             # The value may be a secret.
@@ -176,8 +177,8 @@ def require_known(catalog: str, kind: str, options: Mapping[str, Any]) -> None:
 
 
 def _require_private(catalog: str, options: Mapping[str, Any]) -> None:
-    sent = ("credential", "token", "auth")
-    is_secret = any(key in sent or key.startswith(_HEADER) for key in options)
+    secret_keys = ("credential", "token", "auth")
+    is_secret = any(key in secret_keys or key.startswith(_HEADER) for key in options)
     for key in (URI, "oauth2-server-uri"):
         address = urlsplit(options.get(key, ""))
         is_private = address.scheme == "https" or _LOOPBACK.fullmatch(address.hostname or "")

@@ -46,8 +46,10 @@ from hiveacid.iceberg.catalog_files import (
 from hiveacid.iceberg.catalog_options import FROM_SERVER, TYPE, URI, kind_of, require_known
 from hiveacid.iceberg.guarded_catalog import DatabaseCatalog, GuardedCatalog, require_data_only
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob, sqlite_location
-from hiveacid.jobs.options import AllowedLocations, MetastoreOptions, setting
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.location import AllowedLocations
+from hiveacid.settings import setting
 from hiveacid.tables.locations import require_free
 
 # The catalog of Iceberg in a Hive Metastore, also of version 4.
@@ -76,10 +78,10 @@ class MetastoreCatalog(GuardedCatalog, HiveCatalog):
     def _add_folder(self, database: str) -> None:
         """Permit files in the folder of a database."""
         folder = self.load_namespace_properties(database).get(LOCATION) or ""
-        known = self.properties.get(LOCATIONS) or ""
+        locations = self.properties.get(LOCATIONS) or ""
         # A text with a comma would be several folders.
-        if "," not in folder and folder not in known.split(","):
-            self.properties[LOCATIONS] = f"{known},{folder}"
+        if "," not in folder and folder not in locations.split(","):
+            self.properties[LOCATIONS] = f"{locations},{folder}"
 
     @staticmethod
     def _create_hive_client(properties: dict[str, str]) -> _HiveClient:
@@ -184,14 +186,14 @@ class ServerCatalog(GuardedCatalog, RestCatalog):
     """A REST catalog whose server names neither code, nor addresses, nor credentials."""
 
     def _fetch_config(self) -> None:
-        own = self.properties
+        base_properties = self.properties
         super()._fetch_config()
         served = {key: self.properties[key] for key in FROM_SERVER if key in self.properties}
         for key, value in served.items():
             if not isinstance(value, str) or not _PATH_PART.fullmatch(value):
                 raise IcebergRefused(f"The server of the catalog returns an invalid {key}.")
-        self.properties = {**own, **served}
-        self.uri = own[URI]
+        self.properties = {**base_properties, **served}
+        self.uri = base_properties[URI]
 
     def _create_session(self) -> Session:
         """Create a session, with a token that only the configured addresses get."""
@@ -221,9 +223,9 @@ class ServerCatalog(GuardedCatalog, RestCatalog):
         return require_data_only(super()._response_to_table(identifier_tuple, table_response))
 
     def _response_to_staged_table(self, identifier_tuple: Any, table_response: Any) -> StagedTable:
-        staged = super()._response_to_staged_table(identifier_tuple, table_response)
-        require_data_only(staged)
-        return staged
+        staged_table = super()._response_to_staged_table(identifier_tuple, table_response)
+        require_data_only(staged_table)
+        return staged_table
 
 
 class _Session(Session):
@@ -266,8 +268,8 @@ KINDS: dict[str, type[Catalog]] = {
 
 def options_of(job: IcebergJob) -> dict[str, Any]:
     """Return the options of the catalog of a job: its own ones, and those of pyiceberg's settings."""
-    known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
-    return {**known, **job.catalog_options} or {TYPE: "hive"}
+    config: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
+    return {**config, **job.catalog_options} or {TYPE: "hive"}
 
 
 def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
@@ -277,8 +279,8 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
         IcebergRefused: An option is refused, or a necessary one is missing.
     """
     # Those of the process, too: a program may pass any job.
-    given = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
-    allowed = AllowedLocations.parse(given or setting("allowed_locations"))
+    location_setting = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
+    allowed = AllowedLocations.parse(location_setting or setting("allowed_locations"))
     options = options_of(job)
     kind = kind_of(job.catalog, options)
     if kind == "hive":
@@ -289,19 +291,19 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
     if (database := sqlite_location(options.get(URI, ""))) is not None:
         allowed.require(database)
     location = job.location if isinstance(job, IcebergExportJob) else None
-    own = {
+    all_options = {
         **options,
         LOCATIONS: ",".join(filter(None, (options.get(LOCATIONS), location))),
         ALLOWED: str(allowed),
         PY_IO_IMPL: f"{CatalogFiles.__module__}.{CatalogFiles.__name__}",
     }
-    own.pop(TYPE, None)
-    if kind in ("rest", "sql") and not folders_of(own):
+    all_options.pop(TYPE, None)
+    if kind in ("rest", "sql") and not folders_of(all_options):
         raise IcebergRefused(
             f"The folders of the catalog {job.catalog} are unknown.",
             remedy="Set the option warehouse, or locations, to folders with all files of its tables.",
         )
-    return kind, own
+    return kind, all_options
 
 
 def require_free_database(client: MetastoreClient, job: IcebergJob) -> None:

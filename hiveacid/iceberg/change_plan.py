@@ -84,7 +84,7 @@ class ChangePlan:
         self._files = {} if mirrored is None else mirrored.files
         self._delete_files = {} if mirrored is None else mirrored.deletes
         self._deletes_stay = deletes_stay
-        known = _by_partition(self._files)
+        mirrored_files = _by_partition(self._files)
         self._partitions: list[_PlannedPartition] = []
         for directory in visible.partitions:
             files = PartitionFiles(
@@ -95,56 +95,61 @@ class ChangePlan:
                 parquet=parquet,
                 deletes_stay=deletes_stay,
             )
-            own = tuple(known.pop((directory.name, directory.storage.location), ()))
-            plan = PartitionPlan(removed=own)
+            partition_files = tuple(
+                mirrored_files.pop((directory.name, directory.storage.location), ())
+            )
+            plan = PartitionPlan(removed=partition_files)
             if mirrored is not None and mirrored.valid:
                 assert isinstance(visible.write_ids, ValidWriteIdList)
                 plan = plan_partition(
                     files.rows,
                     files.deletes,
-                    own,
+                    partition_files,
                     mirrored.write_ids,
                     visible.write_ids,
                     columns_changed=mirrored.columns_changed,
                 )
             self._partitions.append(_PlannedPartition(files, plan))
         # Those of partitions that were dropped, or moved.
-        self._removed = [file for files in known.values() for file in files]
+        self._removed = [file for files in mirrored_files.values() for file in files]
 
     @property
     def source_files(self) -> int:
         """The number of files of the Hive table with rows."""
-        return sum(len(each.files.rows) for each in self._partitions)
+        return sum(len(partition.files.rows) for partition in self._partitions)
 
     @property
     def source_bytes(self) -> int:
         """The size of the files of the Hive table that are possibly read."""
         return sum(
             file.size
-            for each in self._partitions
-            for file in each.files.rows
-            if each.plan.deletes or file.path not in self._omitted(each)
+            for partition in self._partitions
+            for file in partition.files.rows
+            if partition.plan.deletes or file.path not in self._omitted(partition)
         )
 
     @property
     def kept(self) -> list[DataFile]:
         """The data files that remain."""
-        return [self._files[file.path] for each in self._partitions for file in each.plan.kept]
+        return [
+            self._files[file.path] for partition in self._partitions for file in partition.plan.kept
+        ]
 
     @property
     def removed(self) -> list[DataFile]:
         """The data files to remove."""
-        removed = [file for each in self._partitions for file in each.plan.removed]
+        removed = [file for partition in self._partitions for file in partition.plan.removed]
         return [self._files[file.path] for file in (*removed, *self._removed)]
 
-    def rows(self, hidden: Mapping[str, int] = MappingProxyType({})) -> int:
+    def rows(self, deleted_counts: Mapping[str, int] = MappingProxyType({})) -> int:
         """Return the number of visible rows of the data files that remain.
 
         Args:
-            hidden: The numbers of deleted rows in data files with a new delete file.
+            deleted_counts: The numbers of deleted rows in data files with a new delete file.
         """
         return sum(
-            file.record_count - hidden.get(file.file_path, self._deleted_rows(file.file_path))
+            file.record_count
+            - deleted_counts.get(file.file_path, self._deleted_rows(file.file_path))
             for file in self.kept
         )
 
@@ -156,14 +161,14 @@ class ChangePlan:
         """Return the delete files of data files that remain, with their partitions."""
         return [
             (
-                each.files.directory,
+                partition.files.directory,
                 DeleteFileTask(
                     data_file=file.path,
-                    named=each.files.check(file, each.files.deletes),
+                    named=partition.files.check(file, partition.files.deletes),
                     known_positions=self._deleted_rows(file.path),
                 ),
             )
-            for each, file, _ in self._named(stay=True)
+            for partition, file, _ in self._named(stay=True)
         ]
 
     def removed_deletes(self, renewed: Collection[str] = ()) -> list[DataFile]:
@@ -172,44 +177,44 @@ class ChangePlan:
         Args:
             renewed: The locations of the data files that get another delete file.
         """
-        gone = {*renewed, *(file.file_path for file in self.removed)}
-        return [deletes for path, deletes in self._delete_files.items() if path in gone]
+        removed_paths = {*renewed, *(file.file_path for file in self.removed)}
+        return [deletes for path, deletes in self._delete_files.items() if path in removed_paths]
 
-    def remove_named(self, named: Mapping[str, Collection[str]]) -> None:
+    def remove_named(self, sources_by_file: Mapping[str, Collection[str]]) -> None:
         """Remove data files with deleted rows.
 
         Args:
-            named: The paths of the sources with deleted rows, by the locations of the checked
+            sources_by_file: The paths of the sources with deleted rows, by the locations of the checked
                 data files.
         """
-        for each in self._partitions:
-            kept: list[MirroredFile] = []
-            removed = [*each.plan.removed]
-            for file in each.plan.kept:
-                hits = named.get(file.path, ())
-                (removed if hits else kept).append(file)
+        for partition in self._partitions:
+            kept_files: list[MirroredFile] = []
+            removed = [*partition.plan.removed]
+            for file in partition.plan.kept:
+                hits = sources_by_file.get(file.path, ())
+                (removed if hits else kept_files).append(file)
                 # No row of such a file was deleted before. Other stripes of a source may have
                 # deleted rows.
                 sources = file.provenance.sources
                 had_all_rows = file.provenance.whole and not self._deleted_rows(file.path)
                 if hits and len(sources) > 1 and had_all_rows:
-                    each.unnamed |= {
+                    partition.unnamed |= {
                         source.path
                         for source in sources
                         if source.path not in hits and len(source.stripes) == source.count
                     }
-            each.plan = replace(each.plan, kept=tuple(kept), removed=tuple(removed))
+            partition.plan = replace(partition.plan, kept=tuple(kept_files), removed=tuple(removed))
 
     def tasks(self, file_bytes: int = FILE_BYTES) -> list[tuple[PartitionDirectory, DataFileTask]]:
         """Return the data files to write, with their partitions."""
         return [
-            (each.files.directory, task)
-            for each in self._partitions
-            for task in each.files.tasks(
+            (partition.files.directory, task)
+            for partition in self._partitions
+            for task in partition.files.tasks(
                 file_bytes,
-                covered=coverage(each.plan.kept),
-                skipped=self._omitted(each),
-                unnamed=each.unnamed,
+                covered=coverage(partition.plan.kept),
+                skipped=self._omitted(partition),
+                unnamed=partition.unnamed,
             )
         ]
 
@@ -221,13 +226,13 @@ class ChangePlan:
         Args:
             stay: Whether to yield the data files in which deleted rows stay, or the others.
         """
-        for each in self._partitions:
-            for file in each.plan.kept if each.plan.deletes else ():
+        for partition in self._partitions:
+            for file in partition.plan.kept if partition.plan.deletes else ():
                 if stay != (self._deletes_stay and file.provenance.whole):
                     continue
-                task = each.files.check(file, each.plan.deletes)
+                task = partition.files.check(file, partition.plan.deletes)
                 if task.deletes:
-                    yield each, file, task
+                    yield partition, file, task
 
     def _deleted_rows(self, path: str) -> int:
         """The number of deleted rows in a data file that remains."""
@@ -235,16 +240,16 @@ class ChangePlan:
         return 0 if deletes is None else int(deletes.record_count)
 
     @staticmethod
-    def _omitted(each: _PlannedPartition) -> set[str]:
+    def _omitted(partition: _PlannedPartition) -> set[str]:
         """The files of the Hive table without rows to copy."""
-        return {*each.plan.skipped, *fully_covered(each.plan.kept)}
+        return {*partition.plan.skipped, *fully_covered(partition.plan.kept)}
 
 
 def _by_partition(
     files: Mapping[Location, DataFile],
 ) -> dict[tuple[str | None, str], list[MirroredFile]]:
     origins = read_provenance({path: file.file_size_in_bytes for path, file in files.items()})
-    found: dict[tuple[str | None, str], list[MirroredFile]] = defaultdict(list)
+    files_by_partition: dict[tuple[str | None, str], list[MirroredFile]] = defaultdict(list)
     for path, origin in origins.items():
-        found[origin.partition, origin.location].append(MirroredFile(path, origin))
-    return found
+        files_by_partition[origin.partition, origin.location].append(MirroredFile(path, origin))
+    return files_by_partition

@@ -24,7 +24,6 @@ from pyiceberg.transforms import IdentityTransform
 from hiveacid.errors import (
     HiveAcidError,
     IcebergRefused,
-    MirrorRefused,
     TableExists,
     TableNotFound,
     VersionGone,
@@ -102,17 +101,19 @@ class TableRows:
                 the catalog.
         """
         with self._errors():
-            found = list(self._scan.plan_files())
-        for file in found:
-            for each in (file.file, *file.delete_files):
-                self._files.require(each.file_path)
-        return found
+            scan_tasks = list(self._scan.plan_files())
+        for file in scan_tasks:
+            for content_file in (file.file, *file.delete_files):
+                self._files.require(content_file.file_path)
+        return scan_tasks
 
     @staticmethod
     def folders(files: Iterable[FileScanTask]) -> set[str]:
         """Return the folders of data files, and of the files that delete some of their rows."""
-        found = (each for file in files for each in (file.file, *file.delete_files))
-        return {file.file_path.rpartition("/")[0] for file in found}
+        content_files = (
+            content_file for file in files for content_file in (file.file, *file.delete_files)
+        )
+        return {file.file_path.rpartition("/")[0] for file in content_files}
 
     def sum_of(
         self, file: FileScanTask, keys: Sequence[str], observed: Callable[[Batches], Batches]
@@ -140,9 +141,9 @@ class TableRows:
             is_own = file.file.file_format is FileFormat.ORC and _deletes_positions_only(file)
             if not is_own or not isinstance(error.__cause__, pa.ArrowInvalid):
                 raise
-        found = _sum(keys, observed(self._own_batches(file)))
+        table_sum = _sum(keys, observed(self._own_batches(file)))
         self.notices = [_OWN_READER]
-        return found
+        return table_sum
 
     def _batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
         deletes = _read_all_delete_files(self._files, [file])
@@ -164,17 +165,19 @@ class TableRows:
     def _deleted(self, file: FileScanTask) -> pa.ChunkedArray:
         """Read the positions of the deleted rows of a file."""
         with self._errors(file):
-            found = _read_all_delete_files(self._files, [file]).get(file.file.file_path, [])
-        chunks = [chunk for positions in found for chunk in positions.chunks]
+            deleted_positions = _read_all_delete_files(self._files, [file]).get(
+                file.file.file_path, []
+            )
+        chunks = [chunk for positions in deleted_positions for chunk in positions.chunks]
         return pa.chunked_array(chunks, pa.int64())
 
     def _key_values(self, file: FileScanTask) -> list[pa.Scalar]:
         spec = self._table.specs()[file.file.spec_id]
         schema = self._table.schema()
         values: dict[str, Any] = {
-            schema.find_field(each.source_id).name.lower(): file.file.partition[place]
-            for place, each in enumerate(spec.fields)
-            if isinstance(each.transform, IdentityTransform)
+            schema.find_field(field.source_id).name.lower(): file.file.partition[place]
+            for place, field in enumerate(spec.fields)
+            if isinstance(field.transform, IdentityTransform)
         }
         kinds = self._columns.schema
         return [
@@ -261,8 +264,8 @@ class Comparison:
         self._require_access([iceberg.location()])
         with locked_table(self._client, self._job, self._phases) as (txn, table):
             as_of = AsOf.of(self._job.as_of_write_id, None)
-            seen = see_table(self._client, txn, table, as_of=as_of)
-            version = self._version(iceberg, table, seen)
+            visible_table = see_table(self._client, txn, table, as_of=as_of)
+            version = self._version(iceberg, table, visible_table)
             columns = TableColumns(table.columns, table.partition_keys)
             notices = list(_differing_columns(columns.schema, schema_to_pyarrow(iceberg.schema())))
             rows = TableRows(iceberg, table)
@@ -279,26 +282,28 @@ class Comparison:
             warnings=(*version.notices, *notices, *rows.notices, *txn.warnings),
         )
 
-    def _version(self, iceberg: Table, table: HiveTable, seen: VisibleTable) -> "_Version":
+    def _version(self, iceberg: Table, table: HiveTable, visible_table: VisibleTable) -> "_Version":
         """Choose the version of the Hive table to compare with."""
         if self._job.as_of_write_id is not None:
-            return _Version(seen, self._job.as_of_write_id, REQUESTED)
-        now = seen.write_ids
+            return _Version(visible_table, self._job.as_of_write_id, REQUESTED)
+        now = visible_table.write_ids
         assert isinstance(now, ValidWriteIdList)
         try:
             state = read_state(iceberg)
             state.require_follows(table, now)
-        except (TableExists, MirrorRefused) as error:
+        except (TableExists, IcebergRefused) as error:
             notice = f"{error.what} It was compared with the newest version of the Hive table."
-            return _Version(seen, now.high_watermark, NEWEST, (notice,))
-        own = state.write_ids.high_watermark
+            return _Version(visible_table, now.high_watermark, NEWEST, (notice,))
+        mirror_write_id = state.write_ids.high_watermark
         with _at_mirror():
-            return _Version(_as_mirrored(seen, table, state, now), own, MIRRORED)
+            return _Version(
+                _as_mirrored(visible_table, table, state, now), mirror_write_id, MIRRORED
+            )
 
     def _require_access(self, locations: Iterable[str]) -> None:
         """Ask for the tables that have their files where the Iceberg table says that it has its own."""
-        own = (self._job.table.lower(), self._ref.full_name)
-        require_files_access(self._client, program_user(), locations, own)
+        table_names = (self._job.table.lower(), self._ref.full_name)
+        require_files_access(self._client, program_user(), locations, table_names)
 
     def _hive_rows(self, version: "_Version", columns: TableColumns) -> TableSum:
         total = TableSum(_names(columns))
@@ -328,9 +333,9 @@ class Comparison:
                 raise
 
         with Threads(1) as pool:
-            other = pool.submit(guarded)
+            iceberg_future = pool.submit(guarded)
             try:
-                return hive(), other.result()
+                return hive(), iceberg_future.result()
             finally:
                 self._stop.set()
 
@@ -356,7 +361,7 @@ class Comparison:
             hive_rows=sides[0].rows,
             iceberg_rows=sides[1].rows,
             partitions=len(pairs),
-            different=tuple(sorted(different, key=lambda each: each.partition or "")),
+            different=tuple(sorted(different, key=lambda partition: partition.partition or "")),
         )
 
 
@@ -378,26 +383,31 @@ class _Version:
 
 
 def _as_mirrored(
-    seen: VisibleTable, table: HiveTable, state: MirrorState, now: ValidWriteIdList
+    visible_table: VisibleTable, table: HiveTable, state: MirrorState, now: ValidWriteIdList
 ) -> VisibleTable:
     """Return the view of the reader that has written the current snapshot of a mirror.
 
     Raises:
         VersionGone: Partitions were dropped later.
     """
-    then = state.write_ids
-    later = [*then.open, *range(then.high_watermark + 1, now.high_watermark + 1)]
-    unseen = [write_id for write_id in later if now.is_valid(write_id)]
+    mirror_write_ids = state.write_ids
+    later_ids = [
+        *mirror_write_ids.open,
+        *range(mirror_write_ids.high_watermark + 1, now.high_watermark + 1),
+    ]
+    unseen = [write_id for write_id in later_ids if now.is_valid(write_id)]
     if not unseen:
         # The files of the newest version are complete, even if earlier ones were cleaned.
-        return seen
-    if dropped := DroppedPartitions.of(table.parameters):
-        dropped.require_later(table.ref.full_name, AsOf(then.high_watermark))
+        return visible_table
+    if dropped_partitions := DroppedPartitions.of(table.parameters):
+        dropped_partitions.require_later(table.ref.full_name, AsOf(mirror_write_ids.high_watermark))
     version = without(now, unseen)
     # The metastore may have forgotten that some were aborted.
-    known = (own for own in then.aborted if own <= version.high_watermark)
-    aborted = tuple(sorted({*version.aborted, *known}))
-    return replace(seen, write_ids=replace(version, aborted=aborted))
+    recorded_aborts = (
+        write_id for write_id in mirror_write_ids.aborted if write_id <= version.high_watermark
+    )
+    aborted_ids = tuple(sorted({*version.aborted, *recorded_aborts}))
+    return replace(visible_table, write_ids=replace(version, aborted=aborted_ids))
 
 
 @contextmanager
@@ -415,7 +425,8 @@ def _at_mirror() -> Iterator[None]:
 def _differing_columns(hive: pa.Schema, iceberg: pa.Schema) -> Iterator[str]:
     """Describe columns that only one table has, and those of another kind."""
     sides = [
-        {each.name.lower(): described(each.type) for each in schema} for schema in (hive, iceberg)
+        {field.name.lower(): described(field.type) for field in schema}
+        for schema in (hive, iceberg)
     ]
     ours, theirs = sides
     for name in {**ours, **theirs}:
@@ -441,10 +452,12 @@ def _is_equal(hive: PartitionSum | None, iceberg: PartitionSum | None) -> bool:
 def _compared(
     keys: Sequence[str], hive: PartitionSum | None, iceberg: PartitionSum | None
 ) -> ComparedPartition:
-    known = hive or iceberg
-    assert known is not None
+    partition_sum = hive or iceberg
+    assert partition_sum is not None
     return ComparedPartition(
-        partition=partition_name(keys, [_text(each) for each in known.values]) if keys else None,
+        partition=partition_name(keys, [_text(value) for value in partition_sum.values])
+        if keys
+        else None,
         hive_rows=0 if hive is None else hive.rows,
         iceberg_rows=0 if iceberg is None else iceberg.rows,
         hive_hash=None if hive is None else hive.digest,

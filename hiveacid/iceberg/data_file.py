@@ -24,7 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
-from hiveacid.errors import CorruptFile, DataError, NanosecondsLost, ProofFailed
+from hiveacid.errors import CorruptFile, DataError, ProofFailed, UnsupportedFile
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.data_file_task import (
     CopyShares,
@@ -79,7 +79,7 @@ def require_microseconds(
         columns: The names of the columns in lower case.
 
     Raises:
-        NanosecondsLost: A column has such a timestamp.
+        UnsupportedFile: A column has such a timestamp.
     """
     if is_marked(tail):
         return
@@ -88,8 +88,8 @@ def require_microseconds(
         raise _nanoseconds(path, column)
 
 
-def _nanoseconds(path: str, column: str) -> NanosecondsLost:
-    return NanosecondsLost(
+def _nanoseconds(path: str, column: str) -> UnsupportedFile:
+    return UnsupportedFile(
         f"{path} has timestamps of more digits than microseconds in the column {column}, which"
         " readers of Iceberg cut or round.",
         remedy="Round the values in the table first.",
@@ -107,12 +107,12 @@ def require_microseconds_in_keys(
         values: The values of the partition by the names of the keys.
 
     Raises:
-        NanosecondsLost: A key is such a timestamp.
+        UnsupportedFile: A key is such a timestamp.
     """
     for key in keys:
         value = values[key.name] or ""
         if "timestamp" in key.type.lower() and is_finer_text(value):
-            raise NanosecondsLost(
+            raise UnsupportedFile(
                 f"The partition {key.name}={value} of {table} has more digits than microseconds,"
                 " which tables of Iceberg cannot store.",
                 remedy="Move its rows to a partition with a rounded key first.",
@@ -130,41 +130,43 @@ _ROW_GROUP_BYTES = 64 << 20
 _ALL_WRITE_IDS = (1 << 63) - 1
 
 
-def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | None:
+def write_parquet(task: DataFileTask, parquet_rows: ParquetRows) -> WrittenDataFile | None:
     """Write a data file, unless none of its rows is visible.
 
     A Parquet file of the Hive table is copied if it can be.
 
     Args:
         task: The task.
-        wanted: The rows of the file.
+        parquet_rows: The rows of the file.
 
     Raises:
         DataError: A value cannot be decoded or converted.
-        NanosecondsLost: Timestamps have more digits than microseconds.
+        UnsupportedFile: Timestamps have more digits than microseconds.
     """
     if task.from_parquet:
         with _opened_parquet(task) as (source, footer):
             if footer is not None:
-                return _write_copy(task, wanted, source, footer)
-        rows: _ParquetSource | _Source = _ParquetSource(task, wanted)
+                return _write_copy(task, parquet_rows, source, footer)
+        rows: _ParquetSource | _Source = _ParquetSource(task, parquet_rows)
     else:
-        rows = _Source(task, wanted)
+        rows = _Source(task, parquet_rows)
     groups = _row_groups(rows.rows())
     first = next(groups, None)
     if first is None:
         return None
     path = f"{task.target.rstrip('/')}/{task.name}"
     with translated_os_errors(path), Storage.of(task.target).create(task.name) as sink:
-        counted = _Counted(sink)
-        written = _write(counted, chain([first], groups), wanted.schema, rows.provenance())
+        counting_sink = _Counted(sink)
+        file_metadata = _write(
+            counting_sink, chain([first], groups), parquet_rows.schema, rows.provenance()
+        )
     return_memory()
     return WrittenDataFile(
         name=task.name,
-        rows=written.num_rows,
-        bytes=counted.bytes,
-        split_offsets=_split_offsets(written),
-        measures=_measures(written, wanted.schema),
+        rows=file_metadata.num_rows,
+        bytes=counting_sink.bytes,
+        split_offsets=_split_offsets(file_metadata),
+        measures=_measures(file_metadata, parquet_rows.schema),
         shares=CopyShares.encoding(task),
     )
 
@@ -181,8 +183,8 @@ def _opened_parquet(task: DataFileTask) -> Iterator[tuple[BinaryIO, CopiedFooter
     path, columns = _location(task, file), task.parquet.columns.columns
     with translated_os_errors(path), ReadOnlyStorage.of(task.root).open_input(file.path) as source:
         try:
-            opened = ParquetInput(source, path)
-            yield source, copied_footer(opened, task.columns, columns, task.fields)
+            parquet_file = ParquetInput(source, path)
+            yield source, copied_footer(parquet_file, task.columns, columns, task.fields)
         except pa.ArrowException as error:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
         except CorruptFile as error:
@@ -192,7 +194,7 @@ def _opened_parquet(task: DataFileTask) -> Iterator[tuple[BinaryIO, CopiedFooter
 
 
 def _write_copy(
-    task: DataFileTask, wanted: ParquetRows, source: BinaryIO, footer: CopiedFooter
+    task: DataFileTask, parquet_rows: ParquetRows, source: BinaryIO, footer: CopiedFooter
 ) -> WrittenDataFile | None:
     """Copy a Parquet file, unless it has no rows."""
     if not footer.metadata.num_rows:
@@ -206,7 +208,7 @@ def _write_copy(
         rows=footer.metadata.num_rows,
         bytes=size,
         split_offsets=_split_offsets(footer.metadata),
-        measures=footer.measures(wanted.schema),
+        measures=footer.measures(parquet_rows.schema),
         shares=_copied_shares(footer),
     )
 
@@ -233,9 +235,9 @@ def _location(task: DataFileTask, file: SourceFile) -> str:
 class _ParquetSource:
     """The rows of a Parquet file of the Hive table, which are decoded."""
 
-    def __init__(self, task: DataFileTask, wanted: ParquetRows) -> None:
+    def __init__(self, task: DataFileTask, parquet_rows: ParquetRows) -> None:
         self._task = task
-        self._wanted = wanted
+        self._wanted = parquet_rows
         self._storage = ReadOnlyStorage.of(task.root)
 
     def provenance(self) -> Provenance:
@@ -244,10 +246,10 @@ class _ParquetSource:
         (file,) = self._task.files
         path = _location(self._task, file)
         with translated_os_errors(path), self._storage.open_input(file.path) as source:
-            stored = ParquetInput(source, path).schema
-        names = self._task.columns.renamed(stored.names)
+            stored_schema = ParquetInput(source, path).schema
+        names = self._task.columns.renamed(stored_schema.names)
         complete = all(name.lower() in self._task.fields for name in names)
-        flat = not any(field.type.num_fields for field in stored)
+        flat = not any(field.type.num_fields for field in stored_schema)
         return _parquet_origin(self._task, complete=complete and flat)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -255,8 +257,8 @@ class _ParquetSource:
         (file,) = self._task.files
         columns, location = self._wanted.columns, _location(self._task, file)
         keys = columns.values(self._wanted.values)
-        opened = ParquetFile(self._storage, file.path, self._task.columns)
-        for batch in opened.batches([column.name for column in columns.columns]):
+        parquet_file = ParquetFile(self._storage, file.path, self._task.columns)
+        for batch in parquet_file.batches([column.name for column in columns.columns]):
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 if has_finer_times(column):
                     raise _nanoseconds(location, name)
@@ -279,9 +281,9 @@ class _Stripes:
 class _Source:
     """The files of the Hive table with the rows."""
 
-    def __init__(self, task: DataFileTask, wanted: ParquetRows) -> None:
+    def __init__(self, task: DataFileTask, parquet_rows: ParquetRows) -> None:
         self._task = task
-        self._wanted = wanted
+        self._wanted = parquet_rows
         self._storage = ReadOnlyStorage.of(task.root)
         self._tails = [self._checked(file) for file in task.files]
 
@@ -314,21 +316,25 @@ class _Source:
             reader.events(DataFile(path, size, None, None)) for path, size in self._task.deletes
         ]
         for file in self._task.files:
-            chosen = replace(reader, choice=_Stripes(frozenset(file.stripes)))
-            for batch in chosen.of_file(_data_file(file), events, file.ids):
+            stripe_reader = replace(reader, choice=_Stripes(frozenset(file.stripes)))
+            for batch in stripe_reader.of_file(_data_file(file), events, file.ids):
                 try:
                     yield columns.batch(batch.columns, keys)
                 except DataError as error:
-                    what = f"{_location(self._task, file)}: {error.what}"
-                    raise type(error)(what, remedy=error.remedy) from error
+                    message = f"{_location(self._task, file)}: {error.what}"
+                    raise type(error)(message, remedy=error.remedy) from error
 
     def _checked(self, file: SourceFile) -> OrcTail:
         """Read the tail of a file, and refuse values that Iceberg's readers would change."""
-        with open_data(self._storage, _data_file(file)) as opened:
-            tail = OrcTail.read(opened, file.size)
-            named = replace(tail, types=with_column_names(tail.types, self._task.columns))
+        with open_data(self._storage, _data_file(file)) as stream:
+            tail = OrcTail.read(stream, file.size)
+            named_tail = replace(tail, types=with_column_names(tail.types, self._task.columns))
             require_microseconds(
-                _location(self._task, file), opened, named, file.stripes, self._task.fields.keys()
+                _location(self._task, file),
+                stream,
+                named_tail,
+                file.stripes,
+                self._task.fields.keys(),
             )
         # Rows without stored ids are numbered from the beginning of their file.
         assert file.ids is None or len(file.stripes) == len(tail.stripes)
@@ -387,40 +393,43 @@ def _write(
 ) -> parquet.FileMetaData:
     """Write row groups, and return the footer of the file."""
     types = schema_to_pyarrow(schema)
-    described = types.with_metadata({PROVENANCE.encode(): provenance.encode()})
+    file_schema = types.with_metadata({PROVENANCE.encode(): provenance.encode()})
     rows = 0
     with parquet.ParquetWriter(
-        pa.PythonFile(sink, mode="w"), described, compression="zstd"
+        pa.PythonFile(sink, mode="w"), file_schema, compression="zstd"
     ) as writer:
         for group in groups:
             rows += len(group)
             writer.write_table(
-                group.select(types.names).cast(types).replace_schema_metadata(described.metadata),
+                group.select(types.names).cast(types).replace_schema_metadata(file_schema.metadata),
                 row_group_size=len(group),
             )
-    written: parquet.FileMetaData = writer.writer.metadata
-    if written.num_rows != rows:
-        raise ProofFailed(f"{rows} rows were to be written, {written.num_rows} were.")
-    return written
+    file_metadata: parquet.FileMetaData = writer.writer.metadata
+    if file_metadata.num_rows != rows:
+        raise ProofFailed(f"{rows} rows were to be written, {file_metadata.num_rows} were.")
+    return file_metadata
 
 
-def _split_offsets(written: parquet.FileMetaData) -> tuple[int, ...]:
+def _split_offsets(file_metadata: parquet.FileMetaData) -> tuple[int, ...]:
     return tuple(
         min(
             column.dictionary_page_offset or column.data_page_offset,
             column.data_page_offset,
         )
         for column in (
-            written.row_group(number).column(0) for number in range(written.num_row_groups)
+            file_metadata.row_group(number).column(0)
+            for number in range(file_metadata.num_row_groups)
         )
     )
 
 
-def _measures(written: parquet.FileMetaData, schema: Schema) -> DataFileMeasures:
-    found = data_file_statistics_from_parquet_metadata(
-        written, compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema)
+def _measures(file_metadata: parquet.FileMetaData, schema: Schema) -> DataFileMeasures:
+    statistics = data_file_statistics_from_parquet_metadata(
+        file_metadata, compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema)
     ).to_serialized_dict()
-    return DataFileMeasures(**{field.name: found[field.name] for field in fields(DataFileMeasures)})
+    return DataFileMeasures(
+        **{field.name: statistics[field.name] for field in fields(DataFileMeasures)}
+    )
 
 
 # The decoded rows of larger groups of stripes are in a temporary file.
@@ -435,8 +444,8 @@ def share_task(task: DataFileTask) -> CopyShares:
             return CopyShares.encoding(task) if footer is None else _copied_shares(footer)
     if task.parquet is not None:
         return CopyShares.encoding(task)
-    with _Opened(task) as opened:
-        return _shares(opened.groups())
+    with _Opened(task) as source_files:
+        return _shares(source_files.groups())
 
 
 def write_task(task: DataFileTask) -> WrittenDataFile | None:
@@ -444,18 +453,18 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
 
     Raises:
         DataError: The rows cannot be copied as they are, and not be decoded.
-        NanosecondsLost: Timestamps have more digits than microseconds.
+        UnsupportedFile: Timestamps have more digits than microseconds.
         ProofFailed: Rows that were written again differ from those that were read.
     """
     if task.parquet is not None:
         # Processes that copy stripes start in half of the time without these imports.
 
         return write_parquet(task, task.parquet)
-    with _Opened(task) as opened:
-        groups = opened.groups()
-        with opened.naming():
-            opened.check_values()
-            parts = [part for group in groups for part in opened.parts(group)]
+    with _Opened(task) as source_files:
+        groups = source_files.groups()
+        with source_files.naming():
+            source_files.check_values()
+            parts = [part for group in groups for part in source_files.parts(group)]
             if not any(part.tail.stripes[number].rows for part in parts for number in part.chosen):
                 return None
             path = f"{task.target.rstrip('/')}/{task.name}"
@@ -463,21 +472,21 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
                 translated_os_errors(path),
                 Storage.of(task.target).create(task.name) as sink,
             ):
-                written = flatten(
+                flat_file = flatten(
                     parts,
                     sink,
-                    layout=opened.layout,
+                    layout=source_files.layout,
                     fields=task.fields,
-                    user_metadata={PROVENANCE: opened.provenance().encode()},
+                    user_metadata={PROVENANCE: source_files.provenance().encode()},
                 )
     return_memory()
-    return _result(task.name, written, _shares(groups))
+    return _result(task.name, flat_file, _shares(groups))
 
 
 def named_task(task: DataFileTask) -> frozenset[str]:
     """Return the paths of the files with rows that the delete events of a task name."""
-    with _Opened(task) as opened:
-        return frozenset(opened.named())
+    with _Opened(task) as source_files:
+        return frozenset(source_files.named())
 
 
 def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
@@ -489,23 +498,28 @@ def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
         DataError: The row ids, or the delete events, cannot be read.
         ProofFailed: Delete events of known positions are missing.
     """
-    with _Opened(task.named) as opened:
-        found = np.concatenate([np.empty(0, dtype=np.int64), *opened.positions()])
-    if len(found) == task.known_positions:
+    with _Opened(task.named) as source_files:
+        deleted_positions = np.concatenate([np.empty(0, dtype=np.int64), *source_files.positions()])
+    if len(deleted_positions) == task.known_positions:
         return None
-    if len(found) < task.known_positions:
+    if len(deleted_positions) < task.known_positions:
         raise ProofFailed(
             f"{task.data_file} has {task.known_positions} deleted rows, of which the Hive table names"
-            f" {len(found)}."
+            f" {len(deleted_positions)}."
         )
     size = 0
     if task.target:
         # Processes that copy stripes start in half of the time without these imports.
         from hiveacid.iceberg.position_delete_file import write_positions
 
-        size = write_positions(task, found)
+        size = write_positions(task, deleted_positions)
     return WrittenDeleteFile(
-        task.data_file, task.name, len(found), int(found[0]), int(found[-1]), size
+        task.data_file,
+        task.name,
+        len(deleted_positions),
+        int(deleted_positions[0]),
+        int(deleted_positions[-1]),
+        size,
     )
 
 
@@ -548,8 +562,8 @@ class _Opened:
     def groups(self) -> list[StripeGroup]:
         """Determine the fate of all stripes."""
         if self._task.types is None:
-            named = [(file.name, file.tail) for file in self._files]
-            self.layout = Layout.joint(named, like=named[0][1])
+            named_tails = [(file.name, file.tail) for file in self._files]
+            self.layout = Layout.joint(named_tails, like=named_tails[0][1])
             return [_copied(number, file.tail) for number, file in enumerate(self._files)]
         with self.naming(), closing(self._events()) as events:
             plan = plan_stripes(
@@ -576,25 +590,25 @@ class _Opened:
     def named(self) -> Iterator[str]:
         """Yield the paths of the files with rows that delete events name."""
         size = sum(size for _, size in self._task.deletes)
-        held = list(self._events()) if size <= _GROUP_BYTES else None
-        for given, file in zip(self._task.files, self._files, strict=True):
+        event_list = list(self._events()) if size <= _GROUP_BYTES else None
+        for source_file, file in zip(self._task.files, self._files, strict=True):
             with self.naming(), closing(self._events()) as events:
-                if names_rows(file.source, file.tail, events if held is None else held):
-                    yield given.path
+                if names_rows(file.source, file.tail, events if event_list is None else event_list):
+                    yield source_file.path
 
     def positions(self) -> Iterator[NDArray[np.int64]]:
         """Yield the numbers of the rows that delete events name, counted over all stripes."""
-        before = 0
-        for given, file in zip(self._task.files, self._files, strict=True):
-            with self.naming(given.path), closing(self._events()) as events:
+        row_offset = 0
+        for source_file, file in zip(self._task.files, self._files, strict=True):
+            with self.naming(source_file.path), closing(self._events()) as events:
                 for rows in deleted_rows(file.source, file.tail, events):
-                    yield rows + before
-            before += sum(stripe.rows for stripe in file.tail.stripes)
+                    yield rows + row_offset
+            row_offset += sum(stripe.rows for stripe in file.tail.stripes)
 
     def check_values(self) -> None:
         """Refuse values that Iceberg's readers would change."""
-        for planned in self._files:
-            require_proleptic(planned.tail)
+        for planned_file in self._files:
+            require_proleptic(planned_file.tail)
         for file, source, tail in self._stored:
             location = f"{self._task.root.rstrip('/')}/{file.path}"
             columns = self._task.fields.keys()
@@ -602,30 +616,30 @@ class _Opened:
 
     def parts(self, group: StripeGroup) -> Iterator[Part]:
         """The stripes of a group: those of the files, or new ones."""
-        chosen: dict[int, list[int]] = {}
+        stripes_by_file: dict[int, list[int]] = {}
         for number, stripe in group.stripes:
-            chosen.setdefault(number, []).append(stripe)
+            stripes_by_file.setdefault(number, []).append(stripe)
         if group.copy:
-            for number, stripes in chosen.items():
+            for number, stripes in stripes_by_file.items():
                 yield Part(self._files[number].source, self._files[number].tail, stripes)
             return
         sink = self._temporary()
         with closing(self._events()) as events:
-            done = reencode(
+            reencoding = reencode(
                 [
                     (self._files[number].source, self._files[number].tail, stripes)
-                    for number, stripes in chosen.items()
+                    for number, stripes in stripes_by_file.items()
                 ],
                 sink,
                 layout=self.layout,
                 deletes=events,
-                aborted=self._task.invisible,
+                aborted_ids=self._task.invisible,
             )
         part = reencoded_part(sink, self.layout.types)
         read = values_of(part)
-        if read != done.values:
+        if read != reencoding.values:
             raise ProofFailed(
-                f"{done.values} rows with their values were to be written again, {read} were."
+                f"{reencoding.values} rows with their values were to be written again, {read} were."
             )
         yield part
 
@@ -635,9 +649,9 @@ class _Opened:
         try:
             yield
         except DataError as error:
-            known = paths or tuple(file.path for file in self._task.files)
-            names = ", ".join(f"{self._task.root.rstrip('/')}/{path}" for path in known)
-            if any(path in error.what for path in known):
+            error_paths = paths or tuple(file.path for file in self._task.files)
+            names = ", ".join(f"{self._task.root.rstrip('/')}/{path}" for path in error_paths)
+            if any(path in error.what for path in error_paths):
                 raise
             raise type(error)(f"{names}: {error.what}", remedy=error.remedy) from error
 
@@ -664,12 +678,12 @@ class _Opened:
     def _events(self) -> Generator[Keys, None, None]:
         """The delete events in the order of the row ids."""
         with ExitStack() as stack:
-            opened = []
+            delete_files = []
             for path, size in self._task.deletes:
                 source = stack.enter_context(self._storage.open_input(path))
-                opened.append((source, OrcTail.read(source, size)))
+                delete_files.append((source, OrcTail.read(source, size)))
             # Arrow reads ahead, and must have stopped before the files are closed.
-            with closing(read_deletes(opened, self._task.invisible)) as events:
+            with closing(read_deletes(delete_files, self._task.invisible)) as events:
                 yield from events
 
 
@@ -691,17 +705,20 @@ def _shares(groups: Sequence[StripeGroup]) -> CopyShares:
     return shares
 
 
-def _result(name: str, written: FlatFileWritten, shares: CopyShares) -> WrittenDataFile:
-    tail = written.tail
+def _result(name: str, flat_file: FlatFileWritten, shares: CopyShares) -> WrittenDataFile:
+    tail = flat_file.tail
     return WrittenDataFile(
         name=name,
         rows=tail.rows,
-        bytes=written.bytes,
+        bytes=flat_file.bytes,
         split_offsets=tuple(stripe.offset for stripe in tail.stripes),
         measures={
             column.id: OrcMeasures(size, reliable_statistics(statistics), column.repeated)
             for column, size, statistics in zip(
-                written.columns[1:], written.column_bytes[1:], tail.file_statistics[1:], strict=True
+                flat_file.columns[1:],
+                flat_file.column_bytes[1:],
+                tail.file_statistics[1:],
+                strict=True,
             )
         },
         shares=shares,

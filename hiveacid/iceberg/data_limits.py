@@ -48,17 +48,19 @@ class DataLimits:
             try:
                 self._checked[path] = self._fits(file)
             except (CorruptFile, TooLarge) as error:
-                found = _beyond(error.what) if isinstance(error, TooLarge) else error
-                what = found.what if path in found.what else f"{path}: {found.what}"
-                raise CorruptFile(what, remedy=found.remedy) from error
+                limit_error = _beyond(error.what) if isinstance(error, TooLarge) else error
+                message = (
+                    limit_error.what if path in limit_error.what else f"{path}: {limit_error.what}"
+                )
+                raise CorruptFile(message, remedy=limit_error.remedy) from error
         return self._checked[path]
 
     def _fits(self, file: DataFile) -> bool:
         deletes = file.content is not DataFileContent.DATA
-        opened = self._files.new_input(file.file_path)
-        with opened.open() as source:
+        input_file = self._files.new_input(file.file_path)
+        with input_file.open() as source:
             if file.file_format is FileFormat.ORC:
-                return _orc_fits(source, len(opened), deletes=deletes)
+                return _orc_fits(source, len(input_file), deletes=deletes)
             if file.file_format is FileFormat.PARQUET:
                 _require_small_parquet(source, file.file_path, deletes=deletes)
             else:
@@ -80,15 +82,17 @@ def _orc_fits(source: Any, size: int, *, deletes: bool) -> bool:
 
 
 def _require_small_parquet(source: Any, path: str, *, deletes: bool) -> None:
-    opened = ParquetInput(source, path)
-    metadata = opened.metadata
+    parquet_file = ParquetInput(source, path)
+    metadata = parquet_file.metadata
     groups, columns = metadata.num_row_groups, metadata.num_columns
     _require(groups <= _MOST_GROUPS, f"It has {groups} row groups.")
     _require(columns <= _MOST_COLUMNS, f"It has {columns} columns.")
     if deletes:
         rows = metadata.num_rows
         _require(rows * _LEAST_WIDTH <= _LARGEST_COLUMN, f"It deletes {rows} rows.")
-    opened.require_small(min(_LARGEST_COLUMN, _LEAST_COLUMN + _SHARE_OF_FILE * opened.size))
+    parquet_file.require_small(
+        min(_LARGEST_COLUMN, _LEAST_COLUMN + _SHARE_OF_FILE * parquet_file.size)
+    )
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -103,14 +103,14 @@ class Export:
         """Export the changes of the table, unless an earlier attempt of the run has done so."""
         # Before the snapshot of the Hive table, which is therefore not older than the mirror.
         with self._phases(Phase.OPEN, f"the catalog of {self._job.table}"):
-            known = self._lake.table()
+            iceberg_table = self._lake.table()
         mirror = None
-        if known is not None:
-            if (found := self._report_of_earlier_run(known)) is not None:
-                return found
+        if iceberg_table is not None:
+            if (earlier_report := self._report_of_earlier_run(iceberg_table)) is not None:
+                return earlier_report
             # A catalog may name any folder.
-            self._require_free(known.location())
-            mirror = known, self._opened(known)
+            self._require_free(iceberg_table.location())
+            mirror = iceberg_table, self._opened(iceberg_table)
         # A transaction does not see those that were opened later, even if they commit first.
         self._began = metastore_now(self._client)
         with locked_table(self._client, self._job, self._phases) as (txn, table):
@@ -150,8 +150,8 @@ class Export:
         if self._job.dry_run and definition.rejected:
             return report
         plan = self._planned(table, visible, target, mirror, format_)
-        what, size = f"The export of {self._ref}", plan.source_bytes
-        with self._scheduler.tasks(txn.txn_id, what, size) as runner:
+        description, size = f"The export of {self._ref}", plan.source_bytes
+        with self._scheduler.tasks(txn.txn_id, description, size) as runner:
             self._remove_named(plan, runner)
             tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()
             report = replace(
@@ -160,8 +160,10 @@ class Export:
                 files_kept=len(plan.kept),
                 files_removed=len(plan.removed),
             )
-            changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
-            if not (changed or tasks or deletes or plan.removed):
+            is_changed = (
+                mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
+            )
+            if not (is_changed or tasks or deletes or plan.removed):
                 return _unchanged(report, plan, target)
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
@@ -176,19 +178,19 @@ class Export:
             attempt = Attempt(target.location, note)
             with self._attempted(attempt):
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
-                    written = write_files(runner, tasks, deletes, attempt.folder, format_)
-                if not (changed or written.data or written.deletes or plan.removed):
+                    written_files = write_files(runner, tasks, deletes, attempt.folder, format_)
+                if not (is_changed or written_files.data or written_files.deletes or plan.removed):
                     # All rows of the new files are deleted.
                     attempt.undo()
                     return _unchanged(report, plan, target)
-                written.verify()
+                written_files.verify()
                 files = replace(
-                    written.described(target, TableColumns((), table.partition_keys)),
+                    written_files.described(target, TableColumns((), table.partition_keys)),
                     removed=plan.removed,
-                    removed_deletes=plan.removed_deletes(written.hidden),
+                    removed_deletes=plan.removed_deletes(written_files.hidden),
                 )
-                committed = self._commit(target, files, txn, table, visible, attempt, format_)
-        return _done(report, plan, written, *committed)
+                commit_outcome = self._commit(target, files, txn, table, visible, attempt, format_)
+        return _done(report, plan, written_files, *commit_outcome)
 
     def _planned(
         self,
@@ -200,13 +202,13 @@ class Export:
     ) -> ChangePlan:
         """Compare the files of the table with those of the mirror."""
         with self._phases(Phase.READ, "the footers of the files"):
-            chosen = COLUMN_MAPPING in table.parameters or (
+            has_mapping = COLUMN_MAPPING in table.parameters or (
                 self._client.options.column_mapping is not None
             )
             return ChangePlan(
                 visible,
                 field_ids(target.schema, table.columns),
-                mapping_is_chosen=chosen,
+                mapping_is_chosen=has_mapping,
                 mirrored=None if mirror is None else _mirrored(mirror, table),
                 parquet=target.schema if format_ == "parquet" else None,
                 deletes_stay=self._job.deletes == "positions",
@@ -220,9 +222,9 @@ class Export:
         with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
             searched = [task for _, task in checks]
             effort = sum(task.search_effort for task in searched)
-            named = runner.run(named_task, searched, effort=effort)
+            named_paths = runner.run(named_task, searched, effort=effort)
         paths = (file.path for file, _ in checks)
-        plan.remove_named(dict(zip(paths, named, strict=True)))
+        plan.remove_named(dict(zip(paths, named_paths, strict=True)))
 
     def _require_free(self, location: str) -> None:
         purpose = f"The Iceberg table {self._job.table}"
@@ -232,9 +234,9 @@ class Export:
         """Return whether a table of the metastore is the entry of the existing Iceberg table."""
         if not f".{self._job.table}".lower().endswith(f".{name}"):
             return False
-        found, known = self._client.get_table(TableRef.parse(name)), self._lake.table()
-        metadata = found.parameters.get("metadata_location")
-        return known is not None and metadata == known.metadata_location
+        entry, iceberg_table = self._client.get_table(TableRef.parse(name)), self._lake.table()
+        metadata = entry.parameters.get("metadata_location")
+        return iceberg_table is not None and metadata == iceberg_table.metadata_location
 
     def _commit(
         self,
@@ -268,11 +270,11 @@ class Export:
                 target.commit()
             except HiveAcidError as error:
                 # The catalog may have carried out a call whose answer was lost.
-                known = self._committed(attempt)
-                if known is None:
+                committed_table = self._committed(attempt)
+                if committed_table is None:
                     attempt.may_be_committed = isinstance(error, CommitUncertain)
                     raise
-                return snapshot, known.metadata_location
+                return snapshot, committed_table.metadata_location
         return snapshot, target.metadata_location
 
     def _committed(self, attempt: Attempt) -> Table | None:
@@ -317,40 +319,43 @@ class Export:
         """Return the Iceberg table to create, or the one to update if it may be."""
         if mirror is None:
             return self._lake.new_table(definition)
-        known, state = mirror
+        iceberg_table, state = mirror
         assert isinstance(visible.write_ids, ValidWriteIdList)
         state.require_follows(table, visible.write_ids)
         require_evolved(state.columns.columns, table)
-        return self._lake.existing_table(known, definition)
+        return self._lake.existing_table(iceberg_table, definition)
 
-    def _opened(self, known: Table) -> MirrorState:
+    def _opened(self, iceberg_table: Table) -> MirrorState:
         """Read the state of a mirror, and end the attempt that made it, if it was killed."""
-        state = read_state(known)
+        state = read_state(iceberg_table)
         state.require_format(self._job.table, self._job.format)
         if not self._job.dry_run:
             # Before the snapshot can expire, which names the attempt of these files.
-            Attempt(_location_of(known), id=uuid.UUID(state.attempt)).end()
+            Attempt(_location_of(iceberg_table), id=uuid.UUID(state.attempt)).end()
         return state
 
-    def _report_of_earlier_run(self, known: Table) -> IcebergExportReport | None:
+    def _report_of_earlier_run(self, iceberg_table: Table) -> IcebergExportReport | None:
         """Report the snapshot of an earlier attempt, if it exists."""
         token = self._job.token
         # Unless the table was set back to an earlier one.
-        runs = {properties_of(each).get(attempts.RUN): each for each in lineage_of(known)}
-        found = None if token is None else runs.get(token)
-        if found is None:
+        runs = {
+            properties_of(ancestor).get(attempts.RUN): ancestor
+            for ancestor in lineage_of(iceberg_table)
+        }
+        snapshot = None if token is None else runs.get(token)
+        if snapshot is None:
             return None
-        require_known(self._job.table, found)
-        summary = properties_of(found)
-        Attempt(_location_of(known), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
-        is_first = found.parent_snapshot_id is None
+        require_known(self._job.table, snapshot)
+        summary = properties_of(snapshot)
+        Attempt(_location_of(iceberg_table), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
+        is_first = snapshot.parent_snapshot_id is None
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
-            location=known.location(),
-            metadata_location=known.metadata_location,
+            location=iceberg_table.location(),
+            metadata_location=iceberg_table.metadata_location,
             write_id=int(summary.get(attempts.WRITE_ID, 0)),
-            snapshot_id=found.snapshot_id,
+            snapshot_id=snapshot.snapshot_id,
             outcome=CREATED if is_first else UPDATED,
             already_done=True,
             rows=int(summary.get("total-records") or 0)
@@ -359,7 +364,7 @@ class Export:
             files_removed=int(summary.get("deleted-data-files") or 0),
             delete_files=int(summary.get("added-delete-files") or 0),
             bytes=int(summary.get("added-files-size") or 0),
-            columns=_columns(known.schema(), _key_names(known.spec())),
+            columns=_columns(iceberg_table.schema(), _key_names(iceberg_table.spec())),
         )
         return self._tidied(report)
 
@@ -370,10 +375,12 @@ class Export:
         warnings = list(report.warnings)
         with self._phases(Phase.CLEAN, "failed attempts"):
             try:
-                found = old_attempts(self._client.allowed_locations.require(report.location))
+                failed_attempts = old_attempts(
+                    self._client.allowed_locations.require(report.location)
+                )
                 # Later: it judges them.
-                table = self._lake.table() if found else None
-                for attempt in found:
+                table = self._lake.table() if failed_attempts else None
+                for attempt in failed_attempts:
                     if table is None or not attempt.settle(table, self._name):
                         warnings.append(
                             f"The outcome of the attempt in {attempt.folder} is unknown."
@@ -385,13 +392,15 @@ class Export:
     def _require_complete(self, definition: IcebergTableSchema) -> None:
         if not definition.rejected or self._job.dry_run:
             return
-        first, *more = definition.rejected
-        others = (
-            f" {plural(len(more), 'more column is', 'more columns are')} rejected." if more else ""
+        first, *other_columns = definition.rejected
+        count_text = (
+            f" {plural(len(other_columns), 'more column is', 'more columns are')} rejected."
+            if other_columns
+            else ""
         )
         raise UnsupportedTable(
             f"The column {first.name} of {self._ref.full_name} is of the type {first.type}:"
-            f" {first.reason}.{others}",
+            f" {first.reason}.{count_text}",
             remedy="A dry run lists all of them. Export a table without these columns.",
         )
 
@@ -402,15 +411,15 @@ def _format_of(table: HiveTable) -> IcebergFileFormat:
     return "parquet" if is_parquet else "orc"
 
 
-def _location_of(known: Table) -> Location:
-    return files_of(known.io).require(known.location())
+def _location_of(iceberg_table: Table) -> Location:
+    return files_of(iceberg_table.io).require(iceberg_table.location())
 
 
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
-    (known, state), now = mirror, MirroredColumns.of(table)
+    (iceberg_table, state), now = mirror, MirroredColumns.of(table)
     return Mirrored(
         state.write_ids,
-        *state.files(known),
+        *state.files(iceberg_table),
         valid=state.columns.mapping == now.mapping,
         columns_changed=state.columns.columns != now.columns,
     )
@@ -427,25 +436,25 @@ def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bo
 def _done(
     report: IcebergExportReport,
     plan: ChangePlan,
-    written: WrittenFiles,
+    written_files: WrittenFiles,
     snapshot: int,
     metadata: str | None,
 ) -> IcebergExportReport:
     """Return the report on a committed export."""
-    hidden = written.hidden
-    new = {f"{written.folder}/{file.name}" for _, file in written.data}
-    done = replace(
+    deleted_counts = written_files.hidden
+    new = {f"{written_files.folder}/{file.name}" for _, file in written_files.data}
+    final_report = replace(
         report,
         snapshot_id=snapshot,
         metadata_location=metadata,
-        rows=plan.rows(hidden)
-        + written.rows
-        - sum(count for path, count in hidden.items() if path in new),
-        files=len(written.data),
-        delete_files=len(written.deletes),
-        bytes=written.bytes,
+        rows=plan.rows(deleted_counts)
+        + written_files.rows
+        - sum(count for path, count in deleted_counts.items() if path in new),
+        files=len(written_files.data),
+        delete_files=len(written_files.deletes),
+        bytes=written_files.bytes,
     )
-    return _with_shares(done, written.shares)
+    return _with_shares(final_report, written_files.shares)
 
 
 def _unchanged(

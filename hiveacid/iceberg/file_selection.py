@@ -90,7 +90,7 @@ def plan_partition(
     rows: Sequence[DataFile],
     deletes: Sequence[DataFile],
     mirrored: Sequence[MirroredFile],
-    before: ValidWriteIdList,
+    earlier_write_ids: ValidWriteIdList,
     now: ValidWriteIdList,
     *,
     columns_changed: bool,
@@ -101,31 +101,33 @@ def plan_partition(
         rows: The visible files of the Hive partition with rows.
         deletes: Those with delete events.
         mirrored: The data files of the partition.
-        before: The snapshot that the mirror has.
+        earlier_write_ids: The snapshot that the mirror has.
         now: The new snapshot.
         columns_changed: Whether columns were added, or their types widened, since then.
     """
-    ages = {file.path: age(directory_of(file), before, now) for file in (*rows, *deletes)}
+    ages = {
+        file.path: age(directory_of(file), earlier_write_ids, now) for file in (*rows, *deletes)
+    }
     old = {file.path: file.size for file in rows if ages[file.path] is Age.OLD}
-    kept: list[MirroredFile] = []
-    others: list[MirroredFile] = []
+    kept_files: list[MirroredFile] = []
+    other_files: list[MirroredFile] = []
     for file in mirrored:
         origin = file.provenance
         valid = all(old.get(source.path) == source.size for source in origin.sources)
-        (kept if valid and _has_values(origin, columns_changed) else others).append(file)
+        (kept_files if valid and _has_values(origin, columns_changed) else other_files).append(file)
     new_deletes = tuple(file for file in deletes if ages[file.path] is not Age.OLD)
     skipped: frozenset[str] = frozenset()
     if (
-        others
+        other_files
         and not new_deletes
         and not any(ages[file.path] is Age.MIXED for file in rows)
-        and all(_has_values(file.provenance, columns_changed) for file in others)
-        and _are_compacted(_removed_sources(others, old), old)
+        and all(_has_values(file.provenance, columns_changed) for file in other_files)
+        and _are_compacted(_removed_sources(other_files, old), old)
     ):
-        kept, others = [*kept, *others], []
-        covered = coverage(kept)
+        kept_files, other_files = [*kept_files, *other_files], []
+        covered = coverage(kept_files)
         skipped = frozenset(path for path in old if path not in covered)
-    return PartitionPlan(tuple(kept), tuple(others), skipped, new_deletes)
+    return PartitionPlan(tuple(kept_files), tuple(other_files), skipped, new_deletes)
 
 
 def coverage(files: Iterable[MirroredFile]) -> dict[str, set[int]]:
@@ -154,19 +156,23 @@ def directory_of(file: DataFile) -> Base | Delta | None:
     return file.directory or (parse_directory(name) if slash else None)
 
 
-def age(directory: Base | Delta | None, before: ValidWriteIdList, now: ValidWriteIdList) -> Age:
+def age(
+    directory: Base | Delta | None, earlier_write_ids: ValidWriteIdList, now: ValidWriteIdList
+) -> Age:
     """Compare a directory with the earlier snapshot."""
     if directory is None:
         return Age.OLD
     first, last = directory.write_ids[0], directory.write_ids[-1]
-    later = max(first, before.high_watermark + 1), min(last, now.high_watermark)
-    appeared = any(first <= own <= last and now.is_valid(own) for own in before.open) or (
-        later[0] <= later[1] and now.range_valid(*later) is not Range.NONE
-    )
+    later_range = max(first, earlier_write_ids.high_watermark + 1), min(last, now.high_watermark)
+    appeared = any(
+        first <= write_id <= last and now.is_valid(write_id) for write_id in earlier_write_ids.open
+    ) or (later_range[0] <= later_range[1] and now.range_valid(*later_range) is not Range.NONE)
     if not appeared:
         return Age.OLD
     # A base also has rows that are older than all write ids.
-    is_mixed = isinstance(directory, Base) or before.range_valid(first, last) is not Range.NONE
+    is_mixed = (
+        isinstance(directory, Base) or earlier_write_ids.range_valid(first, last) is not Range.NONE
+    )
     return Age.MIXED if is_mixed else Age.NEW
 
 
@@ -185,16 +191,16 @@ def _removed_sources(files: Iterable[MirroredFile], old: Mapping[str, int]) -> s
     }
 
 
-def _are_compacted(gone: Iterable[str], old: Iterable[str]) -> bool:
+def _are_compacted(removed_paths: Iterable[str], old: Iterable[str]) -> bool:
     """Return whether other old directories cover those of some files."""
     present = {path.partition("/")[0] for path in old if "/" in path}
-    parsed = {name: parse_directory(name) for name in present}
+    directories = {name: parse_directory(name) for name in present}
     return all(
         any(
             name != path.partition("/")[0] and _covers(directory, path)
-            for name, directory in parsed.items()
+            for name, directory in directories.items()
         )
-        for path in gone
+        for path in removed_paths
     )
 
 
@@ -263,7 +269,7 @@ class PartitionFiles:
         deletes: The files with delete events.
 
     Raises:
-        NanosecondsLost: A partition key has more digits than microseconds.
+        UnsupportedFile: A partition key has more digits than microseconds.
         UnsupportedTable: The files of the partition have another format.
     """
 
@@ -335,42 +341,44 @@ class PartitionFiles:
             yield from self._parquet_tasks({*covered, *skipped})
             return
         copied: dict[_LayoutKey, list[_Run]] = {}
-        decoded: dict[_Deletes, list[_Run]] = {}
-        for opened in self._opened([file for file in self.rows if file.path not in skipped]):
-            omitted = covered.get(opened.file.path, ())
-            stripes = [each for each in range(len(opened.tail.stripes)) if each not in omitted]
+        decoded_runs: dict[_Deletes, list[_Run]] = {}
+        for opened_file in self._opened([file for file in self.rows if file.path not in skipped]):
+            omitted = covered.get(opened_file.file.path, ())
+            stripes = [
+                stripe for stripe in range(len(opened_file.tail.stripes)) if stripe not in omitted
+            ]
             if not stripes:
                 continue
-            self._check_mapping(opened)
-            types = with_column_names(opened.tail.types, self._part.columns)
-            deletes = [] if opened.file.path in unnamed else self._deletes_of(opened.file)
-            invisible = self._invisible(opened.file.directory)
+            self._check_mapping(opened_file)
+            types = with_column_names(opened_file.tail.types, self._part.columns)
+            deletes = [] if opened_file.file.path in unnamed else self._deletes_of(opened_file.file)
+            invisible = self._invisible(opened_file.file.directory)
             is_readable = readable(types, self._types)
             if self._deletes_stay and not invisible and (is_readable or self._parquet is not None):
                 deletes = []
             if self._parquet is not None:
                 files = tuple(file for _, file in deletes)
                 key = files, self._with_invisible_deletes(invisible, deletes)
-                decoded.setdefault(key, []).append((opened, stripes))
+                decoded_runs.setdefault(key, []).append((opened_file, stripes))
                 continue
             if not deletes and not invisible and is_readable:
-                copied.setdefault(opened.layout(types), []).append((opened, stripes))
+                copied.setdefault(opened_file.layout(types), []).append((opened_file, stripes))
                 continue
-            wanted = _row_types(types) if is_readable else self._types
-            for run in _runs(opened.tail, stripes, file_bytes):
+            target_types = _row_types(types) if is_readable else self._types
+            for run in _runs(opened_file.tail, stripes, file_bytes):
                 yield self._task(
-                    [(opened, run)],
+                    [(opened_file, run)],
                     deletes=[file for _, file in deletes],
                     invisible=self._with_invisible_deletes(invisible, deletes),
-                    types=wanted,
+                    types=target_types,
                 )
         for group in copied.values():
-            for chosen in _joined(_split(group, file_bytes), file_bytes):
-                yield self._with_named(self._task(chosen), chosen, unnamed)
-        for (files, invisible), group in decoded.items():
-            for chosen in _joined(group, file_bytes):
-                task = self._task(chosen, deletes=files, invisible=invisible, types=self._types)
-                yield self._with_named(task, chosen, unnamed)
+            for task_runs in _joined(_split(group, file_bytes), file_bytes):
+                yield self._with_named(self._task(task_runs), task_runs, unnamed)
+        for (files, invisible), group in decoded_runs.items():
+            for task_runs in _joined(group, file_bytes):
+                task = self._task(task_runs, deletes=files, invisible=invisible, types=self._types)
+                yield self._with_named(task, task_runs, unnamed)
 
     def _parquet_tasks(self, omitted: Collection[str]) -> Iterator[DataFileTask]:
         """Yield one data file for each Parquet file of an insert-only table."""
@@ -399,18 +407,18 @@ class PartitionFiles:
     def _runs_of(self, file: MirroredFile) -> list[_Run]:
         """Return the sources of a data file in their order in it."""
         rows = {row.path: row for row in self.rows}
-        opened = self._opened([rows[source.path] for source in file.provenance.sources])
+        opened_files = self._opened([rows[source.path] for source in file.provenance.sources])
         stripes = {source.path: source.stripes for source in file.provenance.sources}
-        return [(each, stripes[each.file.path]) for each in opened]
+        return [(opened_file, stripes[opened_file.file.path]) for opened_file in opened_files]
 
     def _named(self, runs: Sequence[_Run], deletes: Sequence[DataFile]) -> DataFileTask:
         """Return some stripes with those of some delete events that may name their rows."""
-        chosen = {delete.path for delete in deletes}
+        delete_paths = {delete.path for delete in deletes}
         applying = {
             delete.path: (directory, delete)
-            for opened, _ in runs
-            for directory, delete in self._deletes_of(opened.file)
-            if delete.path in chosen
+            for opened_file, _ in runs
+            for directory, delete in self._deletes_of(opened_file.file)
+            if delete.path in delete_paths
         }
         return self._task(
             runs,
@@ -425,24 +433,24 @@ class PartitionFiles:
         """Add the delete events for rows that stay in a data file."""
         if not self._deletes_stay or not task.is_whole:
             return task
-        if all(opened.file.path in unnamed for opened, _ in runs):
+        if all(opened_file.file.path in unnamed for opened_file, _ in runs):
             return task
-        named = self._named(runs, self.deletes)
-        return replace(task, named=named) if named.deletes else task
+        delete_task = self._named(runs, self.deletes)
+        return replace(task, named=delete_task) if delete_task.deletes else task
 
     def _opened(self, files: Sequence[DataFile]) -> list[_Opened]:
         """Read the tails of files, without those that have no rows."""
         # The rows of files without row ids are counted together.
         groups = {file.directory for file in files if file.raw and self._part.full_acid}
-        needed = {file.path for file in files}
+        requested_paths = {file.path for file in files}
         also = [
             file
             for file in self.rows
-            if file.path in needed or (file.raw and file.directory in groups)
+            if file.path in requested_paths or (file.raw and file.directory in groups)
         ]
         missing = [file for file in also if file.path not in self._tails]
-        found = in_threads(partial(_tail, self._storage), missing)
-        self._tails |= {file.path: tail for file, tail in zip(missing, found, strict=True)}
+        tails = in_threads(partial(_tail, self._storage), missing)
+        self._tails |= {file.path: tail for file, tail in zip(missing, tails, strict=True)}
         ids = _synthetic_ids(also, [self._tails[file.path] for file in also])
         return [
             _Opened(file, self._tails[file.path], ids.get(file.path))
@@ -452,7 +460,7 @@ class PartitionFiles:
 
     def _task(
         self,
-        chosen: Sequence[_Run],
+        runs: Sequence[_Run],
         *,
         deletes: Sequence[DataFile] = (),
         invisible: tuple[int, ...] = (),
@@ -463,37 +471,38 @@ class PartitionFiles:
             root=self._part.location,
             partition=self.directory.name,
             files=tuple(
-                self._source(opened, stripes, keyed=types is not None) for opened, stripes in chosen
+                self._source(opened_file, stripes, keyed=types is not None)
+                for opened_file, stripes in runs
             ),
             deletes=tuple((file.path, file.size) for file in deletes),
             invisible=invisible,
             types=types,
             columns=self._part.columns,
             fields=self._fields,
-            bytes=sum(_bytes(opened.tail, stripes) for opened, stripes in chosen),
-            complete=all(self._is_complete(opened) for opened, _ in chosen),
+            bytes=sum(_bytes(opened_file.tail, stripes) for opened_file, stripes in runs),
+            complete=all(self._is_complete(opened_file) for opened_file, _ in runs),
             parquet=self._parquet,
         )
 
-    def _is_complete(self, opened: _Opened) -> bool:
-        types = with_column_names(opened.tail.types, self._part.columns)
+    def _is_complete(self, opened_file: _Opened) -> bool:
+        types = with_column_names(opened_file.tail.types, self._part.columns)
         root = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
         return _are_columns(types, root, self._fields) and readable(types, self._types)
 
     @staticmethod
-    def _source(opened: _Opened, stripes: Sequence[int], *, keyed: bool) -> SourceFile:
-        ids = opened.ids if keyed else None
-        if keyed and ids is None and not opened.tail.is_acid:
+    def _source(opened_file: _Opened, stripes: Sequence[int], *, keyed: bool) -> SourceFile:
+        ids = opened_file.ids if keyed else None
+        if keyed and ids is None and not opened_file.tail.is_acid:
             # No delete names these rows; decoding needs any row ids.
-            ids = SyntheticIds(opened.file.path, 1, 0, 0, opened.tail.rows)
-        file = opened.file
+            ids = SyntheticIds(opened_file.file.path, 1, 0, 0, opened_file.tail.rows)
+        file = opened_file.file
         return SourceFile(file.path, file.size, tuple(stripes), ids, cut_off=file.cut_off)
 
     def _with_invisible_deletes(
         self, invisible: tuple[int, ...], deletes: Sequence[tuple[Delta, DataFile]]
     ) -> tuple[int, ...]:
         """Add the write ids of events that must not apply."""
-        of_deletes = (own for delete, _ in deletes for own in self._invisible(delete))
+        of_deletes = (write_id for delete, _ in deletes for write_id in self._invisible(delete))
         return tuple(sorted({*invisible, *of_deletes}))
 
     def _deletes_of(self, file: DataFile) -> list[tuple[Delta, DataFile]]:
@@ -510,23 +519,26 @@ class PartitionFiles:
         """The write ids in a directory that the snapshot does not see."""
         if directory is None or not self._part.full_acid:
             return ()
-        seen = self._part.write_ids
+        write_ids = self._part.write_ids
         first, last = (
             (0, directory.write_id)
             if isinstance(directory, Base)
             else (directory.min_write_id, directory.max_write_id)
         )
-        known = [*seen.aborted, *(seen.open if isinstance(seen, ValidWriteIdList) else ())]
-        later = range(max(seen.high_watermark + 1, first), last + 1)
-        return tuple(sorted({*(w for w in known if first <= w <= last), *later}))
+        hidden_ids = [
+            *write_ids.aborted,
+            *(write_ids.open if isinstance(write_ids, ValidWriteIdList) else ()),
+        ]
+        later_ids = range(max(write_ids.high_watermark + 1, first), last + 1)
+        return tuple(sorted({*(w for w in hidden_ids if first <= w <= last), *later_ids}))
 
-    def _check_mapping(self, opened: _Opened) -> None:
+    def _check_mapping(self, opened_file: _Opened) -> None:
         """Refuse columns that engines map differently unless the mapping is chosen."""
-        names = opened.tail.column_names
+        names = opened_file.tail.column_names
         if self._mapping_is_chosen or not self._part.columns.is_ambiguous(names):
             return
         raise UnsupportedFile(
-            f"{self._part.location.rstrip('/')}/{opened.file.path} has the columns"
+            f"{self._part.location.rstrip('/')}/{opened_file.file.path} has the columns"
             f" {', '.join(names)}, and {self._table.ref.full_name} has"
             f" {', '.join(self._part.columns.names)}: engines that map columns by position read"
             " other values than those that map them by name.",
@@ -537,47 +549,50 @@ class PartitionFiles:
 
 # Thousands of files have the same types.
 @lru_cache(maxsize=64)
-def readable(types: tuple[bytes, ...], wanted: tuple[bytes, ...]) -> bool:
+def readable(types: tuple[bytes, ...], table_types: tuple[bytes, ...]) -> bool:
     """Return whether readers of Iceberg convert the columns of a file to those of the table.
 
     Columns and fields are found by their names. Missing ones are null, and others are not copied.
 
     Args:
         types: The types of a flat file, or of a full ACID one.
-        wanted: The types of the row of the table.
+        table_types: The types of the row of the table.
     """
     root = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
-    return _is_readable(types, wanted, root, 0)
+    return _is_readable(types, table_types, root, 0)
 
 
 def _is_readable(
-    types: Sequence[bytes], wanted: Sequence[bytes], column: int, wanted_column: int
+    types: Sequence[bytes], table_types: Sequence[bytes], column: int, wanted_column: int
 ) -> bool:
-    own, other = Message.decode(types[column]), Message.decode(wanted[wanted_column])
-    if not _fits(own, other):
+    file_type, table_type = (
+        Message.decode(types[column]),
+        Message.decode(table_types[wanted_column]),
+    )
+    if not _fits(file_type, table_type):
         return False
-    inside, expected = _inside(own), _inside(other)
+    file_fields, table_fields = _inside(file_type), _inside(table_type)
     return all(
-        _is_readable(types, wanted, inside[name], expected[name])
-        for name in inside.keys() & expected.keys()
+        _is_readable(types, table_types, file_fields[name], table_fields[name])
+        for name in file_fields.keys() & table_fields.keys()
     )
 
 
-def _fits(own: Message, other: Message) -> bool:
+def _fits(file_type: Message, table_type: Message) -> bool:
     """Compare two types, ignoring types inside of them."""
-    kind, wanted = (message.number(TypeField.KIND) for message in (own, other))
-    if TypeKind.CHAR in (kind, wanted):
+    kind, table_kind = (message.number(TypeField.KIND) for message in (file_type, table_type))
+    if TypeKind.CHAR in (kind, table_kind):
         return False
-    if wanted == TypeKind.STRING and kind in _TEXTS:
+    if table_kind == TypeKind.STRING and kind in _TEXTS:
         return True
-    if wanted == TypeKind.VARCHAR:
-        longest = own.number(TypeField.MAXIMUM_LENGTH)
-        return kind == wanted and longest <= other.number(TypeField.MAXIMUM_LENGTH)
-    if kind == wanted == TypeKind.DECIMAL:
-        same_scale = own.number(TypeField.SCALE) == other.number(TypeField.SCALE)
-        wider = own.number(TypeField.PRECISION) <= other.number(TypeField.PRECISION)
+    if table_kind == TypeKind.VARCHAR:
+        longest = file_type.number(TypeField.MAXIMUM_LENGTH)
+        return kind == table_kind and longest <= table_type.number(TypeField.MAXIMUM_LENGTH)
+    if kind == table_kind == TypeKind.DECIMAL:
+        same_scale = file_type.number(TypeField.SCALE) == table_type.number(TypeField.SCALE)
+        wider = file_type.number(TypeField.PRECISION) <= table_type.number(TypeField.PRECISION)
         return same_scale and wider
-    return kind == wanted or wanted in _READABLE.get(kind, ())
+    return kind == table_kind or table_kind in _READABLE.get(kind, ())
 
 
 def _inside(type_: Message) -> dict[str, int]:
@@ -603,11 +618,11 @@ def _moved_up(type_: bytes) -> bytes:
     message = Message.decode(type_)
     if not message.has(TypeField.SUBTYPES):
         return type_
-    moved = Message().add_number(TypeField.KIND, message.number(TypeField.KIND))
+    moved_type = Message().add_number(TypeField.KIND, message.number(TypeField.KIND))
     for number in message.all_numbers(TypeField.SUBTYPES):
-        moved.add_number(TypeField.SUBTYPES, number - EnvelopeColumn.ROW)
-    moved.fields += message.without(TypeField.KIND, TypeField.SUBTYPES).fields
-    return moved.encode()
+        moved_type.add_number(TypeField.SUBTYPES, number - EnvelopeColumn.ROW)
+    moved_type.fields += message.without(TypeField.KIND, TypeField.SUBTYPES).fields
+    return moved_type.encode()
 
 
 def _tail(storage: ReadOnlyStorage, file: DataFile) -> OrcTail:
@@ -620,18 +635,18 @@ def _synthetic_ids(files: Sequence[DataFile], tails: Iterable[OrcTail]) -> dict[
     for file, tail in zip(files, tails, strict=True):
         if file.raw:
             rows.setdefault(file.directory, {})[file.path] = tail.rows
-    counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
-    return {ids.path: ids for group in counted for ids in group if ids.bucket is not None}
+    id_groups = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+    return {ids.path: ids for group in id_groups for ids in group if ids.bucket is not None}
 
 
 def _are_columns(types: Sequence[bytes], column: int, fields: Mapping[str, FieldId]) -> bool:
     """Return whether all columns inside of a column have an id."""
     message = Message.decode(types[column])
     if message.number(TypeField.KIND) == TypeKind.STRUCT:
-        inside = _inside(message)
+        inner_fields = _inside(message)
         return all(
             name in fields and _are_columns(types, number, fields[name].inside)
-            for name, number in inside.items()
+            for name, number in inner_fields.items()
         )
     # The element of a list, or the key and the value of a map.
     numbers = message.all_numbers(TypeField.SUBTYPES)
@@ -641,34 +656,34 @@ def _are_columns(types: Sequence[bytes], column: int, fields: Mapping[str, Field
     )
 
 
-def _joined(runs: Iterable[_Run], most: int) -> Iterator[list[_Run]]:
+def _joined(runs: Iterable[_Run], limit: int) -> Iterator[list[_Run]]:
     """Join small files up to a limited size."""
-    joined: list[_Run] = []
+    group: list[_Run] = []
     size = 0
-    for opened, stripes in runs:
-        more = _bytes(opened.tail, stripes)
-        if joined and size + more > most:
-            yield joined
-            joined, size = [], 0
-        joined.append((opened, stripes))
-        size += more
-    if joined:
-        yield joined
+    for opened_file, stripes in runs:
+        run_size = _bytes(opened_file.tail, stripes)
+        if group and size + run_size > limit:
+            yield group
+            group, size = [], 0
+        group.append((opened_file, stripes))
+        size += run_size
+    if group:
+        yield group
 
 
-def _split(files: Iterable[_Run], most: int) -> Iterator[_Run]:
+def _split(files: Iterable[_Run], limit: int) -> Iterator[_Run]:
     """Split large files between stripes."""
-    for opened, stripes in files:
-        for run in _runs(opened.tail, stripes, most):
-            yield opened, run
+    for opened_file, stripes in files:
+        for run in _runs(opened_file.tail, stripes, limit):
+            yield opened_file, run
 
 
-def _runs(tail: OrcTail, stripes: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+def _runs(tail: OrcTail, stripes: Sequence[int], limit: int) -> Iterator[Sequence[int]]:
     """Split stripes of a file into runs of a limited size."""
     start, size = 0, 0
     for place, number in enumerate(stripes):
         length = tail.stripes[number].length
-        if place > start and size + length > most:
+        if place > start and size + length > limit:
             yield stripes[start:place]
             start, size = place, 0
         size += length

@@ -317,11 +317,11 @@ class WrittenFiles:
         Raises:
             StorageError: A file is missing, or has another size.
         """
-        found = ReadOnlyStorage.of(self.folder).list_files(missing_ok=True)
-        sizes = {file.path: file.size for file in found}
-        written: list[WrittenDataFile | WrittenDeleteFile] = [file for _, file in self.data]
-        written += [file for _, file in self.deletes]
-        for file in written:
+        listed_files = ReadOnlyStorage.of(self.folder).list_files(missing_ok=True)
+        sizes = {file.path: file.size for file in listed_files}
+        written_files: list[WrittenDataFile | WrittenDeleteFile] = [file for _, file in self.data]
+        written_files += [file for _, file in self.deletes]
+        for file in written_files:
             if sizes.get(file.name) != file.bytes:
                 raise StorageError(
                     f"{self.folder}/{file.name} of {file.bytes} bytes was lost after it was written.",
@@ -380,14 +380,14 @@ def write_files(
         replace(task, target=folder, name=f"{number:05d}.{format_}")
         for number, (_, task) in enumerate(tasks)
     ]
-    written = runner.run(write_task, numbered, effort=_effort(numbered, folder))
+    data_files = runner.run(write_task, numbered, effort=_effort(numbered, folder))
     # A file without visible rows was not written.
     data = [
         (part, task, file)
-        for (part, task), file in zip(tasks, written, strict=True)
+        for (part, task), file in zip(tasks, data_files, strict=True)
         if file is not None
     ]
-    named = [
+    delete_tasks = [
         *deletes,
         *(
             (part, DeleteFileTask(data_file=f"{folder}/{file.name}", named=task.named))
@@ -395,17 +395,21 @@ def write_files(
             if task.named is not None
         ),
     ]
-    found = _run_deletes(
+    delete_files = _run_deletes(
         runner,
         [
             replace(task, target=folder, name=f"{number:05d}-deletes.parquet")
-            for number, (_, task) in enumerate(named)
+            for number, (_, task) in enumerate(delete_tasks)
         ],
     )
     return WrittenFiles(
         folder,
         [(part, file) for part, _, file in data],
-        [(part, file) for (part, _), file in zip(named, found, strict=True) if file is not None],
+        [
+            (part, file)
+            for (part, _), file in zip(delete_tasks, delete_files, strict=True)
+            if file is not None
+        ],
     )
 
 
@@ -415,12 +419,12 @@ def planned_shares(
     """Determine how the stripes would be made, and the number of delete files, without writing."""
     data = [task for _, task in tasks]
     shares = runner.run(share_task, data, effort=sum(task.search_effort for task in data))
-    named = [task for _, task in deletes]
-    named += [
+    delete_tasks = [task for _, task in deletes]
+    delete_tasks += [
         DeleteFileTask(data_file="", named=task.named) for task in data if task.named is not None
     ]
-    found = _run_deletes(runner, named)
-    return shares, sum(file is not None for file in found)
+    delete_files = _run_deletes(runner, delete_tasks)
+    return shares, sum(file is not None for file in delete_files)
 
 
 def _effort(tasks: Sequence[DataFileTask], folder: Location) -> int:

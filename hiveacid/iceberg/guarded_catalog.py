@@ -11,7 +11,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from hiveacid.errors import IcebergRefused, NotTransactional
+from hiveacid.errors import IcebergRefused, WrongTableKind
 from hiveacid.iceberg.catalog_files import CatalogFiles, files_of
 from hiveacid.jobs.iceberg_job import IcebergJob
 from hiveacid.metastore.catalog import HiveTable
@@ -38,9 +38,11 @@ class GuardedCatalog(Catalog):
     @staticmethod
     def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
         # The log of a table may name files of other tables.
-        own = f"{metadata.location.rstrip('/')}/metadata/"
-        files = [each.metadata_file for each in base.metadata_log]
-        if all(each.startswith(own) and each.endswith(_METADATA_SUFFIX) for each in files):
+        metadata_folder = f"{metadata.location.rstrip('/')}/metadata/"
+        files = [path.metadata_file for path in base.metadata_log]
+        if all(
+            file.startswith(metadata_folder) and file.endswith(_METADATA_SUFFIX) for file in files
+        ):
             Catalog._delete_old_metadata(io, base, metadata)
 
 
@@ -84,7 +86,7 @@ def require_finite(name: str, metadata: TableMetadata) -> None:
     Raises:
         IcebergRefused: A snapshot follows itself.
     """
-    parents = {each.snapshot_id: each.parent_snapshot_id for each in metadata.snapshots}
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
     finite: set[int] = set()
     for start in parents:
         path: set[int] = set()
@@ -113,7 +115,7 @@ def transactional_table(client: MetastoreClient, job: IcebergJob) -> HiveTable:
     Raises:
         AccessRefused: The location of the table is not allowed.
         TableNotFound: The table does not exist.
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
     """
     table = existing_table(client, TableRef.parse(job.target))
     _require_transactional(table)
@@ -133,11 +135,11 @@ def locked_table(
 
     Raises:
         TableNotFound: The table does not exist.
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         TableReplaced: The table was replaced before the transaction had its lock.
     """
     ref = TableRef.parse(job.target)
-    known = existing_table(client, ref)
+    earlier_table = existing_table(client, ref)
     with Transaction(
         client,
         reads=[ref],
@@ -147,11 +149,11 @@ def locked_table(
         phases=phases,
     ) as txn:
         # Another client may have changed the definition before the lock.
-        table = txn.definitions.current(known)
+        table = txn.definitions.current(earlier_table)
         _require_transactional(table)
         yield txn, table
 
 
 def _require_transactional(table: HiveTable) -> None:
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+        raise WrongTableKind(f"{table.ref} is not a transactional table.")

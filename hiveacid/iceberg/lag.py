@@ -6,17 +6,17 @@ from datetime import datetime
 
 from hiveacid.errors import (
     HiveAcidError,
-    MirrorRefused,
+    IcebergRefused,
     StorageError,
     TableNotFound,
     VersionUnknown,
 )
 from hiveacid.iceberg import attempt as attempts
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.catalogs import require_free_database
 from hiveacid.iceberg.lake import Lake
 from hiveacid.iceberg.mirror_state import MirrorState, read_state
 from hiveacid.jobs.iceberg_job import CREATED, UNCHANGED, IcebergExportJob, IcebergExportReport
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table, located
@@ -25,6 +25,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 from hiveacid.rules.lag import MirrorLag, missing_versions
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.versions import newest_version
 from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList
 
@@ -56,7 +57,7 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
         now,
         complete_at=_complete_at(state, table, iceberg.location()),
         # The clock that every run of a mirror has told the time by.
-        at=metastore_now(client).timestamp(),
+        moment=metastore_now(client).timestamp(),
         up_to=version,
     )
 
@@ -123,6 +124,7 @@ def _time(properties: Mapping[str, str]) -> float:
     try:
         return datetime.fromisoformat(properties[attempts.TIME]).timestamp()
     except (KeyError, ValueError) as error:
-        raise MirrorRefused(
-            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read."
+        raise IcebergRefused(
+            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read.",
+            remedy=EXPORT_ANEW,
         ) from error

@@ -47,14 +47,13 @@ from thrift.transport.TTransport import TTransportException
 from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
-    IcebergConflict,
     IcebergRefused,
-    IcebergUnreachable,
-    MirrorRefused,
+    MetastoreUnreachable,
+    TableReplaced,
     secrets_of,
     without_secrets,
 )
-from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW, files_of
 from hiveacid.iceberg.catalogs import open_catalog, options_of
 from hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
@@ -126,15 +125,15 @@ class Failure:
             return cls(f"{name}: the answer, or the file, is invalid", None)
         # A header may have any name, and a secret in it.
         headers = [str(text) for key, text in options.items() if key.startswith("header.")]
-        shown = without_secrets(message, [*secrets_of(options), *headers])
-        return cls(f"{name}: {shown[:_LONGEST]}", error if shown == message else None)
+        safe_message = without_secrets(message, [*secrets_of(options), *headers])
+        return cls(f"{name}: {safe_message[:_LONGEST]}", error if safe_message == message else None)
 
 
 def _quotes(error: BaseException | None) -> bool:
     if isinstance(error, ValidationError):
         return _quotes(error.__cause__)
-    own = type(error) is ValueError or isinstance(error, pa.ArrowException)
-    return isinstance(error, _QUOTING) and not own
+    is_safe = type(error) is ValueError or isinstance(error, pa.ArrowException)
+    return isinstance(error, _QUOTING) and not is_safe
 
 
 # The metadata of one snapshot of an Iceberg table with added and removed data and delete files.
@@ -221,14 +220,14 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
 
     def _existing_manifests(self) -> list[ManifestFile]:
         """Return the manifests of the parent, written again if a file in them is removed."""
-        found = []
+        manifest_files = []
         parent = self._transaction.table_metadata.snapshot_by_id(self._parent_snapshot_id or -1)
         for manifest in () if parent is None else parent.manifests(self._io):
             entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             if not entries:
                 continue
             if not any(entry.data_file in self._deleted_data_files for entry in entries):
-                found.append(manifest)
+                manifest_files.append(manifest)
                 continue
             with self._writer(manifest.content, manifest.partition_spec_id) as writer:
                 for entry in entries:
@@ -236,8 +235,8 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
                         writer.delete(_without_bounds(entry))
                     else:
                         writer.existing(entry)
-            found.append(writer.to_manifest_file())
-        return found
+            manifest_files.append(writer.to_manifest_file())
+        return manifest_files
 
     def _writer(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
         kind = ManifestWriterV2 if content is ManifestContent.DATA else _DeleteManifestWriter
@@ -323,7 +322,7 @@ class Lake:
         """Return the table if it exists.
 
         Raises:
-            IcebergUnreachable: The catalog does not answer.
+            MetastoreUnreachable: The catalog does not answer.
             IcebergRefused: It refuses the call, or has something else of this name.
         """
         with self._errors("The catalog cannot be asked"):
@@ -338,7 +337,7 @@ class Lake:
         SQLite keeps a transaction whose COMMIT failed, and shows its changes to the same connection.
 
         Raises:
-            IcebergUnreachable: A connection cannot be closed.
+            MetastoreUnreachable: A connection cannot be closed.
         """
         with self._errors("The connections cannot be closed"):
             self._catalog.close()
@@ -371,13 +370,13 @@ class Lake:
             definition: The columns and partitions of the Hive table.
 
         Raises:
-            MirrorRefused: Another program has changed the columns or the partitions.
+            IcebergRefused: Another program has changed the columns or the partitions.
         """
         with self._errors("The table cannot be updated"):
             return ExistingTable(self._name, table, definition)
 
     @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
+    def _errors(self, subject: str) -> Iterator[None]:
         try:
             yield
         except NoSuchNamespaceError as error:
@@ -386,9 +385,11 @@ class Lake:
             raise
         except Exception as error:  # noqa: BLE001 - its message may contain a secret
             failure = Failure.of(error, options_of(self._job))
-            problem = f"{what} for {self._name}: {failure.text}"
+            problem = f"{subject} for {self._name}: {failure.text}"
             if _is_outage(error):
-                raise IcebergUnreachable(problem) from failure.cause
+                raise MetastoreUnreachable(
+                    problem, remedy="Check the options of the catalog and that its service runs."
+                ) from failure.cause
             raise IcebergRefused(problem, remedy="Check the options of the catalog.") from (
                 failure.cause
             )
@@ -469,9 +470,9 @@ class ChangedTable(ABC):
         """Create the snapshot in one step.
 
         Raises:
-            IcebergConflict: Another program has created or changed the table meanwhile.
+            TableReplaced: Another program has created or changed the table meanwhile.
             IcebergRefused: The catalog denies the change.
-            IcebergUnreachable: The database of the catalog did not carry out the change now.
+            MetastoreUnreachable: The database of the catalog did not carry out the change now.
             CommitUncertain: It is unknown whether the snapshot was created.
         """
         try:
@@ -482,7 +483,7 @@ class ChangedTable(ABC):
             raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
             failure = self._failure(error)
-            raise IcebergConflict(
+            raise TableReplaced(
                 f"{self._name} was not {self._done}: {failure.text}",
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",
@@ -505,7 +506,7 @@ class ChangedTable(ABC):
         """Describe a failure of a commit that surely had no effect."""
         problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
         if is_outage(error):
-            return IcebergUnreachable(problem, remedy="Run the job again.")
+            return MetastoreUnreachable(problem, remedy="Run the job again.")
         return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
 
     def _failure(self, error: Exception) -> Failure:
@@ -534,7 +535,7 @@ class ExistingTable(ChangedTable):
         definition: The columns and partitions that it gets.
 
     Raises:
-        MirrorRefused: Another program has changed the columns or the partitions.
+        IcebergRefused: Another program has changed the columns or the partitions.
     """
 
     _change, _done = "changes", "updated"
@@ -542,21 +543,22 @@ class ExistingTable(ChangedTable):
     def __init__(self, name: str, table: Table, definition: IcebergTableSchema) -> None:
         self._table = table
         transaction = Transaction(table)
-        wanted = types_by_name(definition.schema)
-        known = types_by_name(table.schema())
-        if wanted != known:
+        definition_types = types_by_name(definition.schema)
+        table_types = types_by_name(table.schema())
+        if definition_types != table_types:
             with transaction.update_schema() as update:
                 update.union_by_name(definition.schema)
         super().__init__(name, transaction)
-        self.adds_columns = wanted != known
+        self.adds_columns = definition_types != table_types
         snapshot = table.current_snapshot()
         self.parent = None if snapshot is None else snapshot.snapshot_id
         keys = [field.name for field in definition.spec.fields]
-        if types_by_name(self.schema) != wanted or self.key_names != keys:
-            raise MirrorRefused(
+        if types_by_name(self.schema) != definition_types or self.key_names != keys:
+            raise IcebergRefused(
                 f"The columns or the partitions of {name} are not those of the Hive table: columns"
-                f" {', '.join(known)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
-                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}."
+                f" {', '.join(table_types)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
+                f" instead of {', '.join(definition_types)}, partitioned by {', '.join(keys) or 'nothing'}.",
+                remedy=EXPORT_ANEW,
             )
 
     def _commit(self) -> None:

@@ -16,14 +16,14 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hiveacid.errors import (
     CorruptFile,
-    MalformedSnapshot,
-    MirrorRefused,
+    IcebergRefused,
+    MalformedName,
     NewerRecord,
     TableExists,
 )
 from hiveacid.foreign.text import parse_json
 from hiveacid.iceberg import attempt as attempts
-from hiveacid.iceberg.catalog_files import files_of
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW, files_of
 from hiveacid.iceberg.guarded_catalog import require_finite
 from hiveacid.iceberg.position_delete_file import data_file_of
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
@@ -110,16 +110,16 @@ class Provenance(Obligation):
             NewerRecord: A newer version has written it.
         """
         try:
-            found = parse_json(text)
-            cls.require_known(found, where, [each.name for each in fields(cls)])
+            document = parse_json(text)
+            cls.require_known(document, where, [field.name for field in fields(cls)])
             return cls(
-                partition=found["partition"],
-                location=found["location"],
-                complete=found["complete"],
-                whole=found["whole"],
+                partition=document["partition"],
+                location=document["location"],
+                complete=document["complete"],
+                whole=document["whole"],
                 sources=tuple(
                     SourceStripes(path, size, count, tuple(stripes))
-                    for path, size, count, stripes in found["sources"]
+                    for path, size, count, stripes in document["sources"]
                 ),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -135,8 +135,8 @@ def read_provenance(files: Mapping[Location, int]) -> dict[Location, Provenance]
     Raises:
         CorruptFile: A file has no origin, so that no export has written it.
     """
-    found = in_threads(partial(_read_one, {}), files.items())
-    return dict(zip(files, found, strict=True))
+    origins = in_threads(partial(_read_one, {}), files.items())
+    return dict(zip(files, origins, strict=True))
 
 
 def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
@@ -148,8 +148,8 @@ def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
     path = f"{storage.location.rstrip('/')}/{name}"
     with translated_os_errors(path), storage.open_input(name) as source:
         metadata = ParquetInput(source, path).metadata.metadata or {}
-        found: bytes = metadata.get(PROVENANCE.encode(), b"null")
-        return found
+        provenance: bytes = metadata.get(PROVENANCE.encode(), b"null")
+        return provenance
 
 
 def _read_one(storages: dict[str, ReadOnlyStorage], file: tuple[Location, int]) -> Provenance:
@@ -206,11 +206,11 @@ class MirroredColumns(Obligation):
             ValueError: The text has another form.
             NewerRecord: A newer version has written it.
         """
-        found = parse_json(text)
+        document = parse_json(text)
         try:
-            cls.require_known(found, where, [each.name for each in fields(cls)])
-            columns = tuple((name, type_) for name, type_ in found["columns"])
-            return cls(columns, found["mapping"])
+            cls.require_known(document, where, [field.name for field in fields(cls)])
+            columns = tuple((name, type_) for name, type_ in document["columns"])
+            return cls(columns, document["mapping"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"These are no columns: {error}") from error
 
@@ -238,16 +238,16 @@ class MirrorState:
         """The attempt that made the snapshot."""
         return self.properties[attempts.ATTEMPT]
 
-    def require_format(self, name: str, wanted: IcebergFileFormat | None) -> None:
+    def require_format(self, name: str, requested_format: IcebergFileFormat | None) -> None:
         """Refuse another format than the one of the existing data files.
 
         Raises:
-            MirrorRefused: The formats differ.
+            IcebergRefused: The formats differ.
         """
-        if wanted not in (None, self.format):
-            raise MirrorRefused(
+        if requested_format not in (None, self.format):
+            raise IcebergRefused(
                 f"The data files of {name} have the format {self.format}, and the job asks for"
-                f" {wanted}.",
+                f" {requested_format}.",
                 remedy="Omit the format, or export to another name.",
             )
 
@@ -259,40 +259,42 @@ class MirrorState:
             now: Its new snapshot.
 
         Raises:
-            MirrorRefused: The table was created again, or its metastore was set back.
+            IcebergRefused: The table was created again, or its metastore was set back.
         """
         mirrored = TableIdentity.of_text(self.properties[attempts.SOURCE_ID])
         if not mirrored.is_same(source.identity):
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The Iceberg table has the rows of another table {self.properties[attempts.SOURCE]}"
-                f" ({mirrored}) than {source.ref.full_name} ({source.identity})."
+                f" ({mirrored}) than {source.ref.full_name} ({source.identity}).",
+                remedy=EXPORT_ANEW,
             )
         if now.high_watermark < self.write_ids.high_watermark:
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The Iceberg table has the version {self.write_ids.high_watermark} of"
                 f" {source.ref.full_name}, whose newest version is {now.high_watermark}: its"
-                " metastore was probably restored from an earlier copy."
+                " metastore was probably restored from an earlier copy.",
+                remedy=EXPORT_ANEW,
             )
 
     def files(self, table: Table) -> tuple[dict[Location, DataFile], dict[str, DataFile]]:
         """Read the data files of the current snapshot by location, and their delete files.
 
         Raises:
-            MirrorRefused: No export has written a delete file.
-            IcebergRefused: A file is outside of the folders of the catalog.
+            IcebergRefused: No export has written a delete file; or a file is outside of the folders
+                of the catalog.
         """
         files = files_of(table.io)
-        found: dict[ManifestContent, list[tuple[Location, DataFile]]] = {
-            each: [] for each in ManifestContent
+        files_by_content: dict[ManifestContent, list[tuple[Location, DataFile]]] = {
+            content: [] for content in ManifestContent
         }
         for manifest in self.snapshot.manifests(table.io):
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
             for entry in entries:
                 location = files.require(entry.data_file.file_path)
-                found[manifest.content].append((location, entry.data_file))
+                files_by_content[manifest.content].append((location, entry.data_file))
         return (
-            dict(found[ManifestContent.DATA]),
-            {data_file_of(file): file for _, file in found[ManifestContent.DELETES]},
+            dict(files_by_content[ManifestContent.DATA]),
+            {data_file_of(file): file for _, file in files_by_content[ManifestContent.DELETES]},
         )
 
 
@@ -301,19 +303,19 @@ def read_state(table: Table) -> MirrorState:
 
     Raises:
         TableExists: No export has created the table.
-        MirrorRefused: Another program has changed it since then.
+        IcebergRefused: Another program has changed it since then.
         NewerRecord: A newer version has updated the mirror.
     """
     name = ".".join(table.name())
     lineage = lineage_of(table)
-    ours = [each for each in lineage if attempts.SOURCE_ID in properties_of(each)]
+    ours = [snapshot for snapshot in lineage if attempts.SOURCE_ID in properties_of(snapshot)]
     if not ours:
         raise TableExists(
             f"{name} exists already, and is no mirror of a Hive table.",
             remedy="Export to another name, or drop the Iceberg table first.",
         )
-    newest, later = ours[0], lineage[: lineage.index(ours[0])]
-    _require_unchanged(name, newest, later)
+    newest, later_snapshots = ours[0], lineage[: lineage.index(ours[0])]
+    _require_unchanged(name, newest, later_snapshots)
     properties = properties_of(newest)
     require_known(name, newest)
     try:
@@ -324,9 +326,10 @@ def read_state(table: Table) -> MirrorState:
             properties,
             lineage[0],
         )
-    except (KeyError, ValueError, MalformedSnapshot) as error:
-        raise MirrorRefused(
-            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
+    except (KeyError, ValueError, MalformedName) as error:
+        raise IcebergRefused(
+            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}.",
+            remedy=EXPORT_ANEW,
         ) from error
 
 
@@ -340,23 +343,23 @@ def require_known(name: str, snapshot: Snapshot) -> None:
     Raises:
         NewerRecord: It has an unknown one.
     """
-    own = {key for key in properties_of(snapshot) if key.startswith(attempts.OWN)}
-    if unknown := own - attempts.PROPERTIES:
+    own_keys = {key for key in properties_of(snapshot) if key.startswith(attempts.OWN)}
+    if unknown_keys := own_keys - attempts.PROPERTIES:
         raise NewerRecord(
             f"The snapshot {snapshot.snapshot_id} of {name} has the unknown property"
-            f" {min(unknown)!r}."
+            f" {min(unknown_keys)!r}."
         )
 
 
 def lineage_of(table: Table) -> list[Snapshot]:
     """Return the current snapshot of a table, and those that it followed."""
     require_finite(".".join(table.name()), table.metadata)
-    snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
-    current, found = table.current_snapshot(), []
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+    current, lineage = table.current_snapshot(), []
     while current is not None:
-        found.append(current)
+        lineage.append(current)
         current = snapshots.get(current.parent_snapshot_id or -1)
-    return found
+    return lineage
 
 
 def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
@@ -366,22 +369,22 @@ def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
 
 def _format_of(properties: Mapping[str, str]) -> IcebergFileFormat:
     """Return the format of the data files: ORC, unless the snapshot names another one."""
-    for each in get_args(IcebergFileFormat):
-        if properties.get(attempts.FORMAT, "orc") == each:
-            found: IcebergFileFormat = each
-            return found
+    for format_name in get_args(IcebergFileFormat):
+        if properties.get(attempts.FORMAT, "orc") == format_name:
+            file_format: IcebergFileFormat = format_name
+            return file_format
     raise ValueError(f"the format {properties[attempts.FORMAT]!r} is unknown")
 
 
-def _require_unchanged(name: str, newest: Snapshot, later: Sequence[Snapshot]) -> None:
-    for each in later:
-        changed = any(int(properties_of(each).get(count, 0)) for count in _CHANGED_FILES)
-        operation = None if each.summary is None else each.summary.operation
-        if operation is not Operation.REPLACE or changed:
-            what = "unknown" if operation is None else operation.value
-            raise MirrorRefused(
-                f"Another program has changed {name} by the snapshot {each.snapshot_id} (operation"
-                f" {what}), which follows the snapshot {newest.snapshot_id} of the mirror.",
+def _require_unchanged(name: str, newest: Snapshot, later_snapshots: Sequence[Snapshot]) -> None:
+    for snapshot in later_snapshots:
+        is_changed = any(int(properties_of(snapshot).get(count, 0)) for count in _CHANGED_FILES)
+        operation = None if snapshot.summary is None else snapshot.summary.operation
+        if operation is not Operation.REPLACE or is_changed:
+            operation_name = "unknown" if operation is None else operation.value
+            raise IcebergRefused(
+                f"Another program has changed {name} by the snapshot {snapshot.snapshot_id} (operation"
+                f" {operation_name}), which follows the snapshot {newest.snapshot_id} of the mirror.",
                 remedy=f"Let readers only read a mirror: set the table back with Iceberg's procedure"
                 f" rollback_to_snapshot('{name}', {newest.snapshot_id}), or export to another name.",
             )

@@ -94,17 +94,17 @@ class CopiedFooter:
             CorruptFile: The file has become shorter.
             ProofFailed: The new footer describes other rows.
         """
-        encoded = self.footer.encode(self.ids, user_metadata)
-        self._verify(encoded)
+        encoded_footer = self.footer.encode(self.ids, user_metadata)
+        self._verify(encoded_footer)
         source.seek(0)
-        left = self.start
-        while left:
-            piece = source.read(min(left, _PIECE))
+        remaining_bytes = self.start
+        while remaining_bytes:
+            piece = source.read(min(remaining_bytes, _PIECE))
             if not piece:
                 raise CorruptFile("A Parquet file has become shorter while it was copied.")
             sink.write(piece)
-            left -= len(piece)
-        end = framed(encoded)[len(MAGIC) :]
+            remaining_bytes -= len(piece)
+        end = framed(encoded_footer)[len(MAGIC) :]
         sink.write(end)
         return self.start + len(end)
 
@@ -114,13 +114,13 @@ class CopiedFooter:
             self.metadata.schema.column(place).path: number
             for place, number in enumerate(self.columns)
         }
-        found = data_file_statistics_from_parquet_metadata(
+        statistics = data_file_statistics_from_parquet_metadata(
             self.metadata, compute_statistics_plan(schema, {}), paths
         ).to_serialized_dict()
         measures = DataFileMeasures(
-            **{field.name: found[field.name] for field in fields(DataFileMeasures)}
+            **{field.name: statistics[field.name] for field in fields(DataFileMeasures)}
         )
-        counted = {self.columns[place] for place in self._counted()}
+        counted_ids = {self.columns[place] for place in self._counted()}
         # Statistics of old writers contain NaN, and do not distinguish the two zeros.
         bounded = {
             number
@@ -131,8 +131,8 @@ class CopiedFooter:
         }
         return replace(
             measures,
-            value_counts=_only(measures.value_counts, counted),
-            null_value_counts=_only(measures.null_value_counts, counted),
+            value_counts=_only(measures.value_counts, counted_ids),
+            null_value_counts=_only(measures.null_value_counts, counted_ids),
             lower_bounds=_only(measures.lower_bounds, bounded),
             upper_bounds=_only(measures.upper_bounds, bounded),
         )
@@ -147,9 +147,9 @@ class CopiedFooter:
             if all(_has_statistics(chunk, bounded=bounded) for chunk in chunks):
                 yield place
 
-    def _verify(self, encoded: bytes) -> None:
+    def _verify(self, encoded_footer: bytes) -> None:
         """Compare the new footer, as Arrow reads it, with the old one."""
-        new = ParquetInput(io.BytesIO(framed(encoded)), "The copy").metadata
+        new = ParquetInput(io.BytesIO(framed(encoded_footer)), "The copy").metadata
         if _pages(new) != _pages(self.metadata):
             raise ProofFailed("The new footer of a Parquet file describes other pages.")
 
@@ -174,9 +174,9 @@ def copied_footer(
     metadata = file.metadata
     start = file.size - TAIL - len(file.footer)
     footer = ParquetFooter.decode(file.footer)
-    stored = [node.name for node in footer.root.children]
+    stored_names = [node.name for node in footer.root.children]
     # A file with the columns under other names needs other paths of its columns, too.
-    if [*mapped.renamed(stored)] != stored or len({*stored}) < len(stored):
+    if [*mapped.renamed(stored_names)] != stored_names or len({*stored_names}) < len(stored_names):
         return None
     types = {column.name: parse_type(column.type) for column in columns}
     walk = _Walk(metadata)
@@ -220,11 +220,11 @@ class _Walk:
             case _ if node.repeated:
                 raise _NotCopyableError
             case Struct(fields) if node.children and node.converted is None:
-                inside = {name.lower(): each for name, each in fields}
-                if {child.name for child in node.children} - inside.keys():
+                field_types = {name.lower(): field_type for name, field_type in fields}
+                if {child.name for child in node.children} - field_types.keys():
                     raise _NotCopyableError
                 for child in node.children:
-                    self.enter(child, inside[child.name], field.inside[child.name])
+                    self.enter(child, field_types[child.name], field.inside[child.name])
             case Array(element) if node.converted == _LIST:
                 old = [name.format(node.name) for name in _OLD_LISTS]
                 (child,) = self._repeated(node, 1)
@@ -245,9 +245,9 @@ class _Walk:
     def _repeated(node: SchemaNode, count: int) -> Sequence[SchemaNode]:
         """Return the nodes inside of the repeated group of a list or a map."""
         if len(node.children) == 1 and node.children[0].repeated:
-            inside = node.children[0].children
-            if len(inside) == count:
-                return inside
+            inner_nodes = node.children[0].children
+            if len(inner_nodes) == count:
+                return inner_nodes
         raise _NotCopyableError
 
     def _column(self, type_: Primitive | Decimal, place: int) -> None:
@@ -308,10 +308,10 @@ def _has_statistics(chunk: parquet.ColumnChunkMetaData, *, bounded: bool) -> boo
     """Return whether the nulls of a chunk are counted, and its values have bounds."""
     if not chunk.is_stats_set or not chunk.statistics.has_null_count:
         return False
-    found = chunk.statistics
-    if not bounded or found.null_count == chunk.num_values:
+    statistics = chunk.statistics
+    if not bounded or statistics.null_count == chunk.num_values:
         return True
-    return found.has_min_max and None not in (found.min, found.max)
+    return statistics.has_min_max and None not in (statistics.min, statistics.max)
 
 
 def _pages(metadata: parquet.FileMetaData) -> list[object]:
@@ -334,5 +334,5 @@ def _pages(metadata: parquet.FileMetaData) -> list[object]:
     ]
 
 
-def _only(values: Mapping[int, T], kept: Collection[int]) -> dict[int, T]:
-    return {number: value for number, value in values.items() if number in kept}
+def _only(values: Mapping[int, T], kept_numbers: Collection[int]) -> dict[int, T]:
+    return {number: value for number, value in values.items() if number in kept_numbers}

@@ -94,25 +94,25 @@ class ParquetFooter:
             metadata: The user metadata.
         """
         kind, elements = self._struct[_SCHEMA][1]
-        changed = []
+        new_elements = []
         for place, element in enumerate(elements):
             copied = {number: typed for number, typed in element.items() if number != _FIELD_ID}
             if place in ids:
                 copied[_FIELD_ID] = TType.I32, ids[place]
-            changed.append(copied)
+            new_elements.append(copied)
         pairs = [
             {_KEY: (TType.STRING, key), _VALUE: (TType.STRING, value)}
             for key, value in metadata.items()
         ]
         struct = {
             **self._struct,
-            _SCHEMA: (TType.LIST, (kind, changed)),
+            _SCHEMA: (TType.LIST, (kind, new_elements)),
             _USER_METADATA: (TType.LIST, (TType.STRUCT, pairs)),
         }
         buffer = TMemoryBuffer()
         _write(TCompactProtocol(buffer), TType.STRUCT, struct)
-        encoded: bytes = buffer.getvalue()
-        return encoded
+        encoded_footer: bytes = buffer.getvalue()
+        return encoded_footer
 
 
 def _node(elements: Sequence[_Struct], place: int) -> tuple[SchemaNode, int]:
@@ -140,18 +140,18 @@ def _read(protocol: TCompactProtocol, kind: int) -> Any:
             fields: _Struct = {}
             protocol.readStructBegin()
             while True:
-                _, inside, number = protocol.readFieldBegin()
-                if inside == TType.STOP:
+                _, inner_kind, number = protocol.readFieldBegin()
+                if inner_kind == TType.STOP:
                     break
-                fields[number] = inside, _read(protocol, inside)
+                fields[number] = inner_kind, _read(protocol, inner_kind)
                 protocol.readFieldEnd()
             protocol.readStructEnd()
             return fields
         case TType.LIST | TType.SET:
-            inside, size = protocol.readListBegin()
-            values = [_read(protocol, inside) for _ in range(size)]
+            inner_kind, size = protocol.readListBegin()
+            values = [_read(protocol, inner_kind) for _ in range(size)]
             protocol.readListEnd()
-            return inside, values
+            return inner_kind, values
         case TType.STRING:
             return protocol.readBinary()
         case _ if kind in _SCALARS:
@@ -163,17 +163,17 @@ def _write(protocol: TCompactProtocol, kind: int, value: Any) -> None:
     match kind:
         case TType.STRUCT:
             protocol.writeStructBegin(None)
-            for number, (inside, content) in sorted(value.items()):
-                protocol.writeFieldBegin(None, inside, number)
-                _write(protocol, inside, content)
+            for number, (inner_kind, content) in sorted(value.items()):
+                protocol.writeFieldBegin(None, inner_kind, number)
+                _write(protocol, inner_kind, content)
                 protocol.writeFieldEnd()
             protocol.writeFieldStop()
             protocol.writeStructEnd()
         case TType.LIST | TType.SET:
-            inside, values = value
-            protocol.writeListBegin(inside, len(values))
-            for each in values:
-                _write(protocol, inside, each)
+            inner_kind, values = value
+            protocol.writeListBegin(inner_kind, len(values))
+            for element in values:
+                _write(protocol, inner_kind, element)
             protocol.writeListEnd()
         case TType.STRING:
             protocol.writeBinary(value)

@@ -18,7 +18,8 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, StringType
 
-from hiveacid.errors import MirrorRefused
+from hiveacid.errors import IcebergRefused
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.data_file_task import DeleteFileTask, WrittenDeleteFile
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.folder import Storage
@@ -90,12 +91,14 @@ def data_file_of(deletes: DataFile) -> str:
     """Return the location of the data file with the rows that a delete file names.
 
     Raises:
-        MirrorRefused: No export has written the delete file.
+        IcebergRefused: No export has written the delete file.
     """
     lower, upper = (deletes.lower_bounds or {}), (deletes.upper_bounds or {})
     if deletes.content is not DataFileContent.POSITION_DELETES or (
         lower.get(_PATH) is None or lower.get(_PATH) != upper.get(_PATH)
     ):
-        raise MirrorRefused(f"No export has written the delete file {deletes.file_path}.")
+        raise IcebergRefused(
+            f"No export has written the delete file {deletes.file_path}.", remedy=EXPORT_ANEW
+        )
     location: str = from_bytes(StringType(), lower[_PATH])
     return location

@@ -67,7 +67,7 @@ class PartitionSum:
         """Add rows."""
         self.rows += rows
         first, second = (
-            (own + other) % (1 << 64) for own, other in zip(self.lanes, lanes, strict=True)
+            (own + lane) % (1 << 64) for own, lane in zip(self.lanes, lanes, strict=True)
         )
         self.lanes = first, second
 
@@ -107,24 +107,26 @@ class TableSum:
         for part in _parts(batch):
             self._add(part)
 
-    def merge(self, other: "TableSum") -> None:
+    def merge(self, table_sum: "TableSum") -> None:
         """Add the rows of another sum with the same keys."""
-        for key, part in other.parts.items():
+        for key, part in table_sum.parts.items():
             self._part(key, part.values).add(part.rows, part.lanes)
 
     def _add(self, batch: pa.RecordBatch) -> None:
         columns = [(n.lower(), c) for n, c in zip(batch.schema.names, batch.columns, strict=True)]
         keys = {name: column for name, column in columns if name in self.keys}
         groups = _row_hashes(keys.items(), len(batch))
-        rows = _row_hashes([each for each in columns if each[0] not in keys], len(batch))
+        rows = _row_hashes(
+            [column_pair for column_pair in columns if column_pair[0] not in keys], len(batch)
+        )
         for positions in _groups(groups):
             values = tuple(
                 keys[name][int(positions[0])].as_py() if name in keys else None
                 for name in self.keys
             )
-            found = rows if len(positions) == len(batch) else rows[:, positions]
+            group_hashes = rows if len(positions) == len(batch) else rows[:, positions]
             part = self._part(_digest(groups[:, positions[0]]), values)
-            part.add(len(positions), _digest(found.sum(axis=1, dtype=np.uint64)))
+            part.add(len(positions), _digest(group_hashes.sum(axis=1, dtype=np.uint64)))
 
     def _part(self, key: Digest, values: tuple[Any, ...]) -> PartitionSum:
         if key not in self.parts:
@@ -147,8 +149,8 @@ def kind_of(type_: pa.DataType) -> str:
 def described(type_: pa.DataType) -> str:
     """Return the kind of a type with the kinds inside of it, for messages."""
     if types.is_struct(type_):
-        inside = (f"{each.name.lower()}: {described(each.type)}" for each in type_)
-        return f"struct<{', '.join(inside)}>"
+        field_kinds = (f"{field.name.lower()}: {described(field.type)}" for field in type_)
+        return f"struct<{', '.join(field_kinds)}>"
     if types.is_map(type_):
         return f"map<{described(type_.key_type)}, {described(type_.item_type)}>"
     if _is_list(type_):
@@ -211,8 +213,8 @@ def _floats(array: pa.Array, path: str) -> Hashes:
 
 
 def _timestamps(array: pa.Array, path: str) -> Hashes:
-    cut = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.int64())
-    micros = _numbers(cut).view(np.int64)
+    microseconds = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.int64())
+    micros = _numbers(microseconds).view(np.int64)
     # Arrow before version 25 reads years before 1677 or after 2262 in ORC files modulo 2**64 ns.
     nanos = micros * 1000
     micros = nanos // 1000 + ((nanos < 0) & (nanos % 1000 != 0))
@@ -257,12 +259,14 @@ def _bytes(array: pa.Array, path: str) -> Hashes:
     content = np.zeros(offsets[-1] - offsets[0] + _WORD, np.uint8)
     if data is not None:
         content[:-_WORD] = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
-    found = np.ndarray((len(content) - _WORD + 1,), np.dtype("<u8"), content, strides=(1,))[starts]
-    rest = np.repeat(lengths, words) - places * _WORD
-    bits = (np.clip(_WORD - rest, 0, _WORD) * 8).astype(np.uint64)
+    word_values = np.ndarray((len(content) - _WORD + 1,), np.dtype("<u8"), content, strides=(1,))[
+        starts
+    ]
+    remaining_lengths = np.repeat(lengths, words) - places * _WORD
+    bits = (np.clip(_WORD - remaining_lengths, 0, _WORD) * 8).astype(np.uint64)
     # Bytes of the next text are shifted out.
-    found = found << bits >> bits
-    mixed = _mixed(_numbered(found, places) + _seed(path))
+    word_values = word_values << bits >> bits
+    mixed = _mixed(_numbered(word_values, places) + _seed(path))
     return _of_several(mixed, ends, lengths, path)
 
 
@@ -288,8 +292,8 @@ def _maps(array: pa.Array, path: str) -> Hashes:
 
 def _structs(array: pa.Array, path: str) -> Hashes:
     total = np.zeros((_LANES, len(array)), np.uint64)
-    for place, inside in enumerate(array.type):
-        total += _hashes(array.field(place), f"{path}\0{inside.name.lower()}")
+    for place, struct_field in enumerate(array.type):
+        total += _hashes(array.field(place), f"{path}\0{struct_field.name.lower()}")
     return _mixed(total + _seed(path))
 
 
@@ -310,12 +314,12 @@ def _of_several(
     return _mixed(total + lengths.astype(np.uint64) * _STEPS + _seed(f"{path}\0length"))
 
 
-def _without_empty(hashes: Hashes, lengths: NDArray[np.int64], inside: pa.DataType) -> Hashes:
+def _without_empty(hashes: Hashes, lengths: NDArray[np.int64], element_type: pa.DataType) -> Hashes:
     """Let no elements count as null if they would be structs.
 
     pyiceberg returns arrays and maps without elements instead of null for these types.
     """
-    if types.is_struct(inside):
+    if types.is_struct(element_type):
         hashes[:, lengths == 0] = 0
     return hashes
 

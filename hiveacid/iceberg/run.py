@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import HiveAcidError, IcebergLibraryMissing, secrets_of, without_secrets
+from hiveacid.errors import HiveAcidError, SoftwareMissing, secrets_of, without_secrets
 from hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob, IcebergJob
 from hiveacid.progress import PhaseClock
 from hiveacid.upkeep.compaction.scheduling import Scheduler
@@ -35,10 +35,10 @@ def export_to_iceberg(
         phases: Receives the phases of the run.
 
     Raises:
-        IcebergLibraryMissing: pyiceberg is not installed.
+        SoftwareMissing: pyiceberg is not installed.
         TableExists: The Iceberg table exists already, and no export has created it.
-        MirrorRefused: The Iceberg table cannot follow the Hive table any more.
-        IcebergConflict: Another program has changed the Iceberg table meanwhile.
+        IcebergRefused: The Iceberg table cannot follow the Hive table any more.
+        TableReplaced: Another program has changed the Iceberg table meanwhile.
         UnsupportedTable: A column cannot be represented in Iceberg, or the files are not ORC files.
         SharedLocation: The folders of both tables overlap.
         DataError: A file has values that Iceberg's readers would change.
@@ -65,11 +65,11 @@ def lag_of_mirror(
         version: The last version to consider; the newest by default.
 
     Raises:
-        IcebergLibraryMissing: pyiceberg is not installed.
-        IcebergUnreachable: The catalog does not answer.
+        SoftwareMissing: pyiceberg is not installed.
+        MetastoreUnreachable: The catalog does not answer.
         TableNotFound: One of both tables does not exist.
         TableExists: No export has created the Iceberg table.
-        MirrorRefused: The Iceberg table cannot follow the Hive table any more.
+        IcebergRefused: The Iceberg table cannot follow the Hive table any more.
         VersionUnknown: The Hive table does not have this version.
     """
     with _secrets_hidden(job, f"The lag of {job.table}"):
@@ -89,7 +89,7 @@ def compare_with_iceberg(
         phases: Receives the phases of the run.
 
     Raises:
-        IcebergLibraryMissing: pyiceberg is not installed.
+        SoftwareMissing: pyiceberg is not installed.
         IcebergRefused: pyiceberg cannot read the Iceberg table.
         TableNotFound: One of the tables does not exist.
         VersionGone: The version of the mirror was compacted and cleaned.
@@ -106,11 +106,13 @@ def compare_with_iceberg(
 
 
 @contextmanager
-def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
+def _secrets_hidden(job: IcebergJob, subject: str) -> Iterator[None]:
     """Check a job, and remove the secrets of its catalog from errors, in any form a server quotes."""
     job.validate()
     if importlib.util.find_spec("pyiceberg") is None:
-        raise IcebergLibraryMissing(f"{what} requires pyiceberg.")
+        raise SoftwareMissing(
+            f"{subject} requires pyiceberg.", remedy="pip install 'hiveacid[iceberg]'"
+        )
     from hiveacid.iceberg.catalogs import checked_options
 
     try:
@@ -124,9 +126,9 @@ def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
 
 def _options(job: IcebergJob) -> dict[str, object]:
     """Return the options of the catalog, with those of a readable configuration of pyiceberg."""
-    known: Mapping[str, object] = {}
+    configuration: Mapping[str, object] = {}
     with suppress(Exception):
         from pyiceberg.utils.config import Config
 
-        known = Config().get_catalog_config(job.catalog) or {}
-    return {**known, **job.catalog_options}
+        configuration = Config().get_catalog_config(job.catalog) or {}
+    return {**configuration, **job.catalog_options}

@@ -30,7 +30,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from hiveacid.errors import MirrorRefused
+from hiveacid.errors import IcebergRefused
+from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.file_selection import readable
 from hiveacid.jobs.iceberg_job import RejectedColumn
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -136,30 +137,32 @@ def types_by_name(schema: Schema) -> dict[str, str]:
     }
 
 
-def require_evolved(before: Sequence[tuple[str, str]], table: HiveTable) -> None:
+def require_evolved(old_columns: Sequence[tuple[str, str]], table: HiveTable) -> None:
     """Refuse changes of columns by which earlier rows are read differently.
 
     Args:
-        before: The names and types of the columns stored in files, as they were.
+        old_columns: The names and types of the columns stored in files, as they were.
         table: The table as it is.
 
     Raises:
-        MirrorRefused: A column was renamed, moved, or dropped, or its type was not only widened.
+        IcebergRefused: A column was renamed, moved, or dropped, or its type was not only widened.
     """
     now = [(column.name.lower(), column.type.lower()) for column in table.columns]
-    kept = now[: len(before)]
-    if [name for name, _ in kept] != [name for name, _ in before]:
-        raise MirrorRefused(
+    common_columns = now[: len(old_columns)]
+    if [name for name, _ in common_columns] != [name for name, _ in old_columns]:
+        raise IcebergRefused(
             f"Columns of {table.ref.full_name} were renamed, moved, or dropped: the Iceberg table has"
-            f" {', '.join(name for name, _ in before)}, and the Hive table has"
-            f" {', '.join(name for name, _ in now)}."
+            f" {', '.join(name for name, _ in old_columns)}, and the Hive table has"
+            f" {', '.join(name for name, _ in now)}.",
+            remedy=EXPORT_ANEW,
         )
-    for (name, old), (_, new) in zip(before, kept, strict=True):
+    for (name, old), (_, new) in zip(old_columns, common_columns, strict=True):
         types = [row_types(row_struct([(name, type_)])) for type_ in (old, new)]
         if old != new and not readable(*types):
-            raise MirrorRefused(
+            raise IcebergRefused(
                 f"The type of the column {name} of {table.ref.full_name} was changed from {old} to"
-                f" {new}, and readers of Iceberg do not convert its earlier values."
+                f" {new}, and readers of Iceberg do not convert its earlier values.",
+                remedy=EXPORT_ANEW,
             )
 
 
@@ -197,10 +200,12 @@ def _type(type_: HiveType, ids: Iterator[int]) -> IcebergType:
             return ListType(next(ids), _type(element, ids), element_required=False)
         case Map(key, value):
             numbers = next(ids), next(ids)
-            inside = _type(key, ids), _type(value, ids)
-            return MapType(numbers[0], inside[0], numbers[1], inside[1], value_required=False)
+            inner_types = _type(key, ids), _type(value, ids)
+            return MapType(
+                numbers[0], inner_types[0], numbers[1], inner_types[1], value_required=False
+            )
         case Struct(fields):
-            return StructType(*(_field(name, inside, ids) for name, inside in fields))
+            return StructType(*(_field(name, field_type, ids) for name, field_type in fields))
         case Union():
             raise _Unsupported("Iceberg has no unions")
     raise _Unsupported(f"Iceberg has no type like {type_}")

@@ -89,15 +89,15 @@ class Check:
         """Whether it reads rows of the table that the job does not write."""
         return False
 
-    def tables_read(self, target: str, changed: Collection[str]) -> tuple[str, ...]:
+    def tables_read(self, target: str, changed_tables: Collection[str]) -> tuple[str, ...]:
         """Return the tables whose rows its result can show, although the job did not bring them.
 
         Args:
             target: The table of checks without a table.
-            changed: The tables, in lower case, with changed rows, which have values from before.
+            changed_tables: The tables, in lower case, with changed rows, which have values from before.
         """
         names = tuple(name.lower() for name in self.tables_written or (target,))
-        return tuple(name for name in names if self.reads_table or name in changed)
+        return tuple(name for name in names if self.reads_table or name in changed_tables)
 
     def validate(self) -> None:
         """Raise InvalidJob if the check is malformed."""
@@ -113,7 +113,7 @@ class Check:
     def _about(self) -> str:
         return ", ".join(self.columns_needed)
 
-    def _validate_own(self, what: str) -> None:
+    def _validate_own(self, subject: str) -> None:
         """Check the fields of this kind."""
 
 
@@ -146,25 +146,25 @@ class RowCount(Check):
         """Whether all rows of the table are counted."""
         return self.of == "table"
 
-    def tables_read(self, target: str, changed: Collection[str]) -> tuple[str, ...]:
+    def tables_read(self, target: str, changed_tables: Collection[str]) -> tuple[str, ...]:
         """See the base class; the report has the numbers of changed rows anyway."""
         return Check.tables_read(self, target, ())
 
     def _about(self) -> str:
         return str(self.of)
 
-    def _validate_own(self, what: str) -> None:
-        require_choice(self.of, get_args(Counted), f"{what}.of")
+    def _validate_own(self, subject: str) -> None:
+        require_choice(self.of, get_args(Counted), f"{subject}.of")
         ratios = (self.min_ratio, self.max_ratio)
         if (self.min, self.max, *ratios) == (None, None, None, None):
-            raise InvalidJob(f"{what} has no bound.", remedy="Give min or max.")
+            raise InvalidJob(f"{subject} has no bound.", remedy="Give min or max.")
         if (self.last is None) != (ratios == (None, None)):
-            raise InvalidJob(f"{what}: last, and min_ratio or max_ratio, belong together.")
+            raise InvalidJob(f"{subject}: last, and min_ratio or max_ratio, belong together.")
         if self.last is not None and (self.last < 1 or self.of == "table"):
-            raise InvalidJob(f"{what}: last must be at least 1, and is not for of='table'.")
+            raise InvalidJob(f"{subject}: last must be at least 1, and is not for of='table'.")
         for low, high in ((self.min, self.max), ratios):
             if (low or 0) < 0 or (low is not None and high is not None and low > high):
-                raise InvalidJob(f"{what} has a negative bound, or one above the other.")
+                raise InvalidJob(f"{subject} has a negative bound, or one above the other.")
 
 
 # Checks of single rows
@@ -221,8 +221,8 @@ class NotNull(RowCheck):
         """No column is null."""
         return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.columns)
 
-    def _validate_own(self, what: str) -> None:
-        _require_columns(self.columns, what)
+    def _validate_own(self, subject: str) -> None:
+        _require_columns(self.columns, subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,12 +257,14 @@ class AcceptedValues(RowCheck):
         """The values."""
         return {f"value_{number}": value for number, value in enumerate(self.accepted)}
 
-    def _validate_own(self, what: str) -> None:
-        require_text(self.column, f"{what}.column")
-        require_list(self.accepted, f"{what}.accepted", 'accepted=["new", "paid"]')
+    def _validate_own(self, subject: str) -> None:
+        require_text(self.column, f"{subject}.column")
+        require_list(self.accepted, f"{subject}.accepted", 'accepted=["new", "paid"]')
         if not self.accepted or None in self.accepted:
-            raise InvalidJob(f"{what}.accepted is empty, or has None; nulls are always accepted.")
-        require_parameters(self.values, [self.condition], f"{what}.accepted")
+            raise InvalidJob(
+                f"{subject}.accepted is empty, or has None; nulls are always accepted."
+            )
+        require_parameters(self.values, [self.condition], f"{subject}.accepted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,11 +301,11 @@ class InRange(RowCheck):
         bounds = {"low": self.min, "high": self.max}
         return {name: value for name, value in bounds.items() if value is not None}
 
-    def _validate_own(self, what: str) -> None:
-        require_text(self.column, f"{what}.column")
+    def _validate_own(self, subject: str) -> None:
+        require_text(self.column, f"{subject}.column")
         if not self.values:
-            raise InvalidJob(f"{what} has no bound.", remedy="Give min or max.")
-        require_parameters(self.values, [self.condition], what)
+            raise InvalidJob(f"{subject} has no bound.", remedy="Give min or max.")
+        require_parameters(self.values, [self.condition], subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,9 +337,9 @@ class Matches(RowCheck):
         """The expression."""
         return {"pattern": self.pattern}
 
-    def _validate_own(self, what: str) -> None:
-        require_text(self.column, f"{what}.column")
-        require_text(self.pattern, f"{what}.pattern")
+    def _validate_own(self, subject: str) -> None:
+        require_text(self.column, f"{subject}.column")
+        require_text(self.pattern, f"{subject}.pattern")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,9 +371,9 @@ class Holds(RowCheck):
     def _about(self) -> str:
         return self.sql
 
-    def _validate_own(self, what: str) -> None:
-        require_sql(self.sql, f"{what}.sql")
-        require_parameters(self.params, [self.sql], f"{what}.params")
+    def _validate_own(self, subject: str) -> None:
+        require_sql(self.sql, f"{subject}.sql")
+        require_parameters(self.params, [self.sql], f"{subject}.params")
 
 
 # Checks of several rows; ``hiveacid.plan.checks`` has their meaning
@@ -413,8 +415,8 @@ class Unique(QueryCheck):
         """The columns."""
         return self.columns
 
-    def _validate_own(self, what: str) -> None:
-        _require_columns(self.columns, what)
+    def _validate_own(self, subject: str) -> None:
+        _require_columns(self.columns, subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,13 +454,13 @@ class References(QueryCheck):
     def _about(self) -> str:
         return f"{', '.join(self.columns)} in {self.to}"
 
-    def _validate_own(self, what: str) -> None:
-        _require_columns(self.columns, what)
-        require_table(self.to, f"{what}.to")
+    def _validate_own(self, subject: str) -> None:
+        _require_columns(self.columns, subject)
+        require_table(self.to, f"{subject}.to")
         if self.to_columns is not None:
-            _require_columns(self.to_columns, what, "to_columns")
+            _require_columns(self.to_columns, subject, "to_columns")
             if len(self.to_columns) != len(self.columns):
-                raise InvalidJob(f"{what}: columns and to_columns differ in number.")
+                raise InvalidJob(f"{subject}: columns and to_columns differ in number.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,10 +487,10 @@ class Fresh(QueryCheck):
         """The oldest permitted value at this moment, in UTC."""
         return datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=self.within_hours)
 
-    def _validate_own(self, what: str) -> None:
-        require_text(self.column, f"{what}.column")
+    def _validate_own(self, subject: str) -> None:
+        require_text(self.column, f"{subject}.column")
         if self.within_hours <= 0:
-            raise InvalidJob(f"{what}.within_hours must be above 0.")
+            raise InvalidJob(f"{subject}.within_hours must be above 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -517,15 +519,15 @@ class Balanced(QueryCheck):
     def _about(self) -> str:
         return ", ".join(f"{name}: {text}" for name, text in self.totals.items())
 
-    def _validate_own(self, what: str) -> None:
-        require_mapping(self.totals, f"{what}.totals", '{"bank.debits": "amount"}')
+    def _validate_own(self, subject: str) -> None:
+        require_mapping(self.totals, f"{subject}.totals", '{"bank.debits": "amount"}')
         if len(self.totals) < 2:
-            raise InvalidJob(f"{what}.totals has fewer than two tables.")
+            raise InvalidJob(f"{subject}.totals has fewer than two tables.")
         for name, text in self.totals.items():
-            require_table(name, f"{what}.totals")
-            require_sql(text, f"{what}.totals")
+            require_table(name, f"{subject}.totals")
+            require_sql(text, f"{subject}.totals")
         if self.tolerance < 0:
-            raise InvalidJob(f"{what}.tolerance must not be negative.")
+            raise InvalidJob(f"{subject}.tolerance must not be negative.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -557,12 +559,14 @@ class NoRows(QueryCheck):
     def _about(self) -> str:
         return self.sql
 
-    def _validate_own(self, what: str) -> None:
-        require_sql(self.sql, f"{what}.sql", query=True)
-        require_inputs(self.inputs, f"{what}.inputs")
+    def _validate_own(self, subject: str) -> None:
+        require_sql(self.sql, f"{subject}.sql", query=True)
+        require_inputs(self.inputs, f"{subject}.inputs")
         if NEW_ROWS in self.inputs:
-            raise InvalidJob(f"{what}.inputs has the name {NEW_ROWS!r}, that of the checked rows.")
-        require_parameters(self.params, [self.sql], f"{what}.params")
+            raise InvalidJob(
+                f"{subject}.inputs has the name {NEW_ROWS!r}, that of the checked rows."
+            )
+        require_parameters(self.params, [self.sql], f"{subject}.params")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -584,10 +588,10 @@ class Passes(Check):
     def _about(self) -> str:
         return self.function
 
-    def _validate_own(self, what: str) -> None:
-        require_text(self.function, f"{what}.function")
+    def _validate_own(self, subject: str) -> None:
+        require_text(self.function, f"{subject}.function")
         if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.function):
-            raise InvalidJob(f'{what}.function is not of the form "package.module:name".')
+            raise InvalidJob(f'{subject}.function is not of the form "package.module:name".')
 
 
 def require_checks(checks: object, tables: Sequence[str], *, divides: bool = True) -> None:
@@ -600,14 +604,14 @@ def require_checks(checks: object, tables: Sequence[str], *, divides: bool = Tru
     """
     require_list(checks, "checks", 'checks=[NotNull(columns=["id"])]')
     assert isinstance(checks, Sequence)
-    written = {name.lower() for name in tables}
+    written_names = {name.lower() for name in tables}
     is_known = not any(map(awaits_rendering, tables))
     labels = []
     for check in checks:
         if not isinstance(check, Check):
             raise InvalidJob(
                 f"checks: {check!r} is no check.",
-                remedy=f"Use one of {', '.join(each.__name__ for each in Check.kinds())}.",
+                remedy=f"Use one of {', '.join(kind.__name__ for kind in Check.kinds())}.",
             )
         check.validate()
         rows = isinstance(check, RowCheck) and not check.whole_table
@@ -618,7 +622,7 @@ def require_checks(checks: object, tables: Sequence[str], *, divides: bool = Tru
                 remedy='Use "error" or "warn".',
             )
         for name in check.tables_written:
-            if is_known and not awaits_rendering(name) and name.lower() not in written:
+            if is_known and not awaits_rendering(name) and name.lower() not in written_names:
                 raise InvalidJob(f"checks: {check.label}: the job does not write {name}.")
         labels.append((check.label, check.table))
     if len(set(labels)) < len(labels):
@@ -643,14 +647,14 @@ def checks_of(data: object) -> tuple[Check, ...]:
     require_list(data, "checks", 'checks=[NotNull(columns=["id"])]')
     assert isinstance(data, Sequence)
     return tuple(
-        decode(Check, each, f"checks[{number}]") if isinstance(each, Mapping) else each
-        for number, each in enumerate(data)
+        decode(Check, entry, f"checks[{number}]") if isinstance(entry, Mapping) else entry
+        for number, entry in enumerate(data)
     )
 
 
-def _require_columns(columns: Sequence[str], what: str, name: str = "columns") -> None:
-    require_list(columns, f"{what}.{name}", f'{name}=["id"]')
+def _require_columns(columns: Sequence[str], subject: str, name: str = "columns") -> None:
+    require_list(columns, f"{subject}.{name}", f'{name}=["id"]')
     for column in columns:
-        require_text(column, f"{what}.{name}")
-    if not columns or len({each.lower() for each in columns}) < len(columns):
-        raise InvalidJob(f"{what}.{name} is empty, or has a column twice.")
+        require_text(column, f"{subject}.{name}")
+    if not columns or len({column.lower() for column in columns}) < len(columns):
+        raise InvalidJob(f"{subject}.{name} is empty, or has a column twice.")

@@ -56,16 +56,16 @@ def read_obligation(class_: type[ObligationT], data: Any, where: str) -> Obligat
         InvalidJob: The data has another form, or lacks a field; the message names the field.
         NewerRecord: It has a higher format, or an unknown part: a newer version has written it.
     """
-    given = _mapping(data, where)
+    document = _mapping(data, where)
     try:
-        class_.require_known(given, where)
+        class_.require_known(document, where)
     except ValueError as error:
         raise InvalidJob(f"{where} cannot be read: {error}.") from error
-    number = given.pop("format")
+    number = document.pop("format")
     try:
-        record: ObligationT = _decode(class_, given, where, NewerRecord)
-    except NewerRecord as unknown:
-        raise newer_part(where, number, unknown.what) from unknown
+        record: ObligationT = _decode(class_, document, where, NewerRecord)
+    except NewerRecord as newer_error:
+        raise newer_part(where, number, newer_error.what) from newer_error
     return record
 
 
@@ -129,32 +129,35 @@ def decode(hint: Any, data: Any, where: str) -> Any:
     return _decode(hint, data, where, InvalidJob)
 
 
-def _decode(hint: Any, data: Any, where: str, unknown: _Unknown) -> Any:
+def _decode(hint: Any, data: Any, where: str, unknown_policy: _Unknown) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return _decode_union(arguments, data, where, unknown)
+        return _decode_union(arguments, data, where, unknown_policy)
     if is_dataclass(hint):
         kinds: Callable[[], list[type]] | None = getattr(hint, "kinds", None)
         if kinds is None or _tag(hint) is not None:
-            return _decode_dataclass(hint, data, where, unknown)
-        return _decode_tagged(kinds(), data, where, unknown)
+            return _decode_dataclass(hint, data, where, unknown_policy)
+        return _decode_tagged(kinds(), data, where, unknown_policy)
     if origin is None:
         return _decode_plain(hint, data, where)
     if issubclass(origin, Mapping):
         if not isinstance(data, dict):
             raise _wrong("an object", data, where)
         return {
-            key: _decode(arguments[1], entry, f"{where}.{key}", unknown)
+            key: _decode(arguments[1], entry, f"{where}.{key}", unknown_policy)
             for key, entry in data.items()
         }
     if not isinstance(data, list):
         raise _wrong("a list", data, where)
     return tuple(
-        _decode(arguments[0], entry, f"{where}[{i}]", unknown) for i, entry in enumerate(data)
+        _decode(arguments[0], entry, f"{where}[{i}]", unknown_policy)
+        for i, entry in enumerate(data)
     )
 
 
-def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, unknown: _Unknown) -> Any:
+def _decode_union(
+    arguments: tuple[Any, ...], data: Any, where: str, unknown_policy: _Unknown
+) -> Any:
     if arguments == get_args(ParameterValue):
         return decode_value(data, where)
     # Literals for completion in editors, beside any text: the job's own check covers them, too.
@@ -166,23 +169,25 @@ def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, unknown: _U
     if data is None and len(choices) < len(arguments):
         return None
     if len(choices) == 1:
-        return _decode(choices[0], data, where, unknown)
-    return _decode_tagged(choices, data, where, unknown)
+        return _decode(choices[0], data, where, unknown_policy)
+    return _decode_tagged(choices, data, where, unknown_policy)
 
 
-def _decode_tagged(choices: Sequence[Any], data: Any, where: str, unknown: _Unknown) -> Any:
+def _decode_tagged(choices: Sequence[Any], data: Any, where: str, unknown_policy: _Unknown) -> Any:
     """Decode a value of one of several classes, which its tag identifies."""
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
-    known = {tag: class_ for class_ in choices for tag in [_tag(class_)] if tag is not None}
-    (key,) = {key for key, _ in known}
-    given = data.get(key)
-    if isinstance(given, str) and (key, given) in known:
-        return _decode_dataclass(known[key, given], data, where, unknown)
-    if unknown is NewerRecord and isinstance(given, str):
-        raise NewerRecord(f"the unknown {key} {_SHORT.repr(given)} in {where}")
-    names = ", ".join(sorted(name for _, name in known))
-    raise InvalidJob(f"{where}.{key} must be one of {names}, not {_SHORT.repr(given)}.")
+    classes_by_tag = {
+        tag: class_ for class_ in choices for tag in [_tag(class_)] if tag is not None
+    }
+    (key,) = {key for key, _ in classes_by_tag}
+    tag_value = data.get(key)
+    if isinstance(tag_value, str) and (key, tag_value) in classes_by_tag:
+        return _decode_dataclass(classes_by_tag[key, tag_value], data, where, unknown_policy)
+    if unknown_policy is NewerRecord and isinstance(tag_value, str):
+        raise NewerRecord(f"the unknown {key} {_SHORT.repr(tag_value)} in {where}")
+    names = ", ".join(sorted(name for _, name in classes_by_tag))
+    raise InvalidJob(f"{where}.{key} must be one of {names}, not {_SHORT.repr(tag_value)}.")
 
 
 def _tag(class_: Any) -> tuple[str, str] | None:
@@ -194,30 +199,30 @@ def _tag(class_: Any) -> tuple[str, str] | None:
     return None
 
 
-def _decode_dataclass(class_: Any, data: Any, where: str, unknown: _Unknown) -> Any:
+def _decode_dataclass(class_: Any, data: Any, where: str, unknown_policy: _Unknown) -> Any:
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
     tag = _tag(class_)
-    given = {key: value for key, value in data.items() if tag is None or key != tag[0]}
+    entries = {key: value for key, value in data.items() if tag is None or key != tag[0]}
     hints = _hints(class_)
-    if more := given.keys() - hints.keys():
-        name = min(more)
-        if unknown is InvalidJob:
+    if unknown_keys := entries.keys() - hints.keys():
+        name = min(unknown_keys)
+        if unknown_policy is InvalidJob:
             raise InvalidJob(
                 f"{where} has the unknown key {name!r}.", remedy=did_you_mean(name, hints)
             )
-        if unknown is NewerRecord:
+        if unknown_policy is NewerRecord:
             raise NewerRecord(f"the unknown key {name!r} in {where}")
-        given = {key: value for key, value in given.items() if key in hints}
+        entries = {key: value for key, value in entries.items() if key in hints}
     required = {
         f.name for f in fields(class_) if f.default is MISSING and f.default_factory is MISSING
     }
-    if missing := required - given.keys():
+    if missing := required - entries.keys():
         raise InvalidJob(f"{where} lacks the key {min(missing)!r}.")
     return class_(
         **{
-            key: _decode(hints[key], value, f"{where}.{key}", unknown)
-            for key, value in given.items()
+            key: _decode(hints[key], value, f"{where}.{key}", unknown_policy)
+            for key, value in entries.items()
         }
     )
 
@@ -239,5 +244,5 @@ def _hints(class_: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(class_)}
 
 
-def _wrong(expected: str, data: Any, where: str) -> InvalidJob:
-    return InvalidJob(f"{where} must be {expected}, not {_SHORT.repr(data)}.")
+def _wrong(expectation: str, data: Any, where: str) -> InvalidJob:
+    return InvalidJob(f"{where} must be {expectation}, not {_SHORT.repr(data)}.")

@@ -59,9 +59,9 @@ class ColumnSpec:
             raise InvalidJob(f"The column {self.name}: {error}") from error
         # In the text of a type, a backtick in the name of a field is doubled.
         if "`" in self.name or "``" in str(type_):
-            what = "The name of the column" if "`" in self.name else "A field of the column"
+            subject = "The name of the column" if "`" in self.name else "A field of the column"
             raise InvalidJob(
-                f"{what} {self.name} has a backtick: Spark would read its values as null.",
+                f"{subject} {self.name} has a backtick: Spark would read its values as null.",
                 remedy="Choose a name without backticks.",
             )
 
@@ -126,11 +126,11 @@ class TableLayout(ScriptedJob):
     @property
     def layout(self) -> dict[str, Any]:
         """The fields of this class, for another job that creates a table."""
-        inherited = {each.name for each in fields(ScriptedJob)}
+        inherited = {field.name for field in fields(ScriptedJob)}
         return {
-            each.name: getattr(self, each.name)
-            for each in fields(TableLayout)
-            if each.name not in inherited
+            field.name: getattr(self, field.name)
+            for field in fields(TableLayout)
+            if field.name not in inherited
         }
 
 
@@ -158,12 +158,12 @@ class CreateTableJob(TableLayout, CatalogJob):
     def _validate_own(self) -> None:
         if not self.columns:
             raise InvalidJob(f"{self.target} would have no columns.")
-        seen: set[str] = set()
+        seen_names: set[str] = set()
         for column in (*self.columns, *self.partition_keys):
             column.validate()
-            if column.name.lower() in seen:
+            if column.name.lower() in seen_names:
                 raise InvalidJob(f"{self.target} would have the column {column.name} twice.")
-            seen.add(column.name.lower())
+            seen_names.add(column.name.lower())
         if (end := self.serde_parameters.get("line.delim", "\n")) != "\n":
             raise InvalidJob(
                 f"{self.target}: lines end with a newline, and not with {end!r}.",
@@ -189,9 +189,9 @@ class CreateTableJob(TableLayout, CatalogJob):
                     f"{self.target}: the partition key {key.name} cannot have the type {key.type}.",
                     remedy="Partition keys have types without fields or elements.",
                 )
-        own = {column.name.lower() for column in self.columns}
+        column_names = {column.name.lower() for column in self.columns}
         for name in self.bucket_columns:
-            if name.lower() not in own:
+            if name.lower() not in column_names:
                 raise InvalidJob(f"{self.target} is clustered by {name}, which is no column of it.")
         if self.constraints:
             types = {column.name.lower(): column.type for column in self.columns}
@@ -316,10 +316,11 @@ class DropDatabaseJob(DatabaseJob):
         """The form that accepts a missing database."""
         return None if self.if_exists else "DROP DATABASE IF EXISTS"
 
-    def is_undone_by(self, later: Job) -> bool:
+    def is_undone_by(self, later_job: Job) -> bool:
         """Whether a later statement names the database or one of its tables."""
         return any(
-            access.table.partition(".")[0] == self.target.lower() for access in accesses_of(later)
+            access.table.partition(".")[0] == self.target.lower()
+            for access in accesses_of(later_job)
         )
 
     @property
@@ -395,9 +396,9 @@ class DropTableJob(CatalogJob):
         """The form that accepts a missing table or view."""
         return None if self.if_exists else f"DROP {'VIEW' if self.view else 'TABLE'} IF EXISTS"
 
-    def is_undone_by(self, later: Job) -> bool:
+    def is_undone_by(self, later_job: Job) -> bool:
         """Whether a later statement names the table or view."""
-        return any(access.table == self.target.lower() for access in accesses_of(later))
+        return any(access.table == self.target.lower() for access in accesses_of(later_job))
 
     def _validate_own(self) -> None:
         return
@@ -539,12 +540,12 @@ class TablePropertiesJob(CatalogJob):
 
 def require_new_columns(columns: Sequence[ColumnSpec]) -> None:
     """Raise InvalidJob unless all names are different and all types are types of Hive."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for column in columns:
         column.validate()
-        if column.name.lower() in seen:
+        if column.name.lower() in seen_names:
             raise InvalidJob(f"The column {column.name} is added twice.")
-        seen.add(column.name.lower())
+        seen_names.add(column.name.lower())
 
 
 def require_column_name(name: str) -> None:
@@ -582,7 +583,9 @@ class PartitionsJob(CatalogJob):
     lenient: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "partitions", tuple(tuple(each) for each in self.partitions))
+        object.__setattr__(
+            self, "partitions", tuple(tuple(partition) for partition in self.partitions)
+        )
 
     @property
     def form_to_repeat(self) -> str | None:
@@ -591,11 +594,11 @@ class PartitionsJob(CatalogJob):
         may_repeat = self.lenient or self.action == "repair"
         return None if may_repeat else f"ALTER TABLE … {self.action.upper()} {accepts} PARTITION"
 
-    def is_undone_by(self, later: Job) -> bool:
+    def is_undone_by(self, later_job: Job) -> bool:
         """Whether it drops partitions, and a later statement writes rows of the table."""
-        if self.action != "drop" or isinstance(later, CatalogJob | CompactJob):
+        if self.action != "drop" or isinstance(later_job, CatalogJob | CompactJob):
             return False
-        return self.target.lower() in map(str.lower, later.tables)
+        return self.target.lower() in map(str.lower, later_job.tables)
 
     @property
     def definition_lock(self) -> LockType:
@@ -609,9 +612,9 @@ class PartitionsJob(CatalogJob):
         for clause in self.partitions:
             if not clause:
                 raise InvalidJob("A clause of partitions has no comparison.")
-            for each in clause:
-                require_text(each.key, "partitions: a key")
-                require_choice(each.operator, list(OPERATORS), "partitions: an operator")
+            for comparison in clause:
+                require_text(comparison.key, "partitions: a key")
+                require_choice(comparison.operator, list(OPERATORS), "partitions: an operator")
 
 
 # Job that creates a table from the result of a query
@@ -668,18 +671,18 @@ class CreateTableAsJob(TableLayout):
         Raises:
             InvalidJob: The query lacks a partition key, or has a column twice.
         """
-        given = {column.name.lower(): column for column in columns}
+        columns_by_name = {column.name.lower(): column for column in columns}
         keys = [name.lower() for name in self.partition_keys]
         for name in keys:
-            if name not in given:
+            if name not in columns_by_name:
                 raise InvalidJob(
                     f"{self.target} is partitioned by {name}, which is no column of the query.",
-                    remedy=f"Its columns are {', '.join(given)}.",
+                    remedy=f"Its columns are {', '.join(columns_by_name)}.",
                 )
         job = CreateTableJob(
             target=self.target,
             columns=tuple(column for column in columns if column.name.lower() not in keys),
-            partition_keys=tuple(given[name] for name in keys),
+            partition_keys=tuple(columns_by_name[name] for name in keys),
             **{**self.layout, "if_not_exists": False},
         ).bind(self)
         job.validate()
@@ -689,10 +692,10 @@ class CreateTableAsJob(TableLayout):
         self.source.validate()
         if not awaits_rendering(self.target):
             # Check everything that does not depend on the query.
-            named = dict.fromkeys(
+            layout_columns = dict.fromkeys(
                 name.lower() for name in (*self.bucket_columns, *self.partition_keys)
             )
-            self.creation([ColumnSpec(name, "string") for name in (*named, _ANY)])
+            self.creation([ColumnSpec(name, "string") for name in (*layout_columns, _ANY)])
 
 
 # A column that no query has, as a table needs a column besides its keys.
@@ -764,9 +767,9 @@ class CreateViewJob(ScriptedJob):
             ColumnSpec(name, "string").validate()
         if awaits_rendering(self.target):
             return
-        own = TableRef.parse(self.target).full_name
-        if own in [name.lower() for name in self.reads]:
-            raise InvalidJob(f"The view {own} would read itself.")
+        view_name = TableRef.parse(self.target).full_name
+        if view_name in [name.lower() for name in self.reads]:
+            raise InvalidJob(f"The view {view_name} would read itself.")
 
 
 # ANALYZE TABLE as a job

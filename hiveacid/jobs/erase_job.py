@@ -17,11 +17,12 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job
-from hiveacid.jobs.options import marked_token, setting, source_token
 from hiveacid.jobs.report import Report
 from hiveacid.jobs.sources import QuerySource, Source, inputs_of, query_of, require_source
 from hiveacid.rules.names import plain_location
+from hiveacid.rules.run_tokens import marked_token, source_token
 from hiveacid.rules.texts import parse_duration
+from hiveacid.settings import setting
 
 # A column, alone or with the column of another table that it equals.
 _JOINED = re.compile(r"\s*([^=]+?)\s*=\s*([^=.\s]+\.[^=.\s]+)\.([^=.]+?)\s*")
@@ -49,8 +50,8 @@ class KeyColumn:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse "customer", or "order_id = sales.orders.id"."""
-        found = _JOINED.fullmatch(text)
-        return cls(text.strip()) if found is None else cls(found[1], found[2], found[3].strip())
+        match = _JOINED.fullmatch(text)
+        return cls(text.strip()) if match is None else cls(match[1], match[2], match[3].strip())
 
     @property
     def join(self) -> str:
@@ -192,9 +193,25 @@ class EraseJob(Job):
             yield Access(table.lower(), None, self.tag)
 
     @property
+    def source_token(self) -> str:
+        """The name of the transactions that read the keys, and the rows of a dry run."""
+        return source_token(marked_token(self._run_token(1), self.tables))
+
+    @property
     def tokens(self) -> tuple[str, ...]:
         """The names of all transactions of the request, which end with the task."""
-        return tokens_of_request(self.folder, self.request, self.tables)
+        tables = (self.tables, *((table,) for table in self.tables))
+        tokens = [
+            marked_token(self._run_token(number), names)
+            for number in range(1, MOST_ROUNDS + 1)
+            for names in tables
+        ]
+        return tuple(
+            dict.fromkeys(name for token in tokens for name in (token, source_token(token)))
+        )
+
+    def _run_token(self, number: int) -> str:
+        return token_of_request(self.folder, self.request, number)
 
     def _validate_own(self) -> None:
         require_request(self.request)
@@ -225,15 +242,19 @@ class EraseJob(Job):
 
     def _require_order(self) -> None:
         """Refuse a table whose keys are in a table that does not stand before it."""
-        known: set[str] = set()
+        earlier_tables: set[str] = set()
         for table, text in self.columns.items():
-            other = KeyColumn.parse(text).table
-            if other is not None and other.lower() not in known and not awaits_rendering(text):
+            key_table = KeyColumn.parse(text).table
+            if (
+                key_table is not None
+                and key_table.lower() not in earlier_tables
+                and not awaits_rendering(text)
+            ):
                 raise InvalidJob(
-                    f"columns[{table!r}] needs the erased rows of {other}, which is not before it.",
+                    f"columns[{table!r}] needs the erased rows of {key_table}, which is not before it.",
                     remedy="Name first the tables that have the keys of the request.",
                 )
-            known.add(table.lower())
+            earlier_tables.add(table.lower())
 
 
 def require_request(name: object) -> None:
@@ -256,11 +277,11 @@ def require_folder(folder: str) -> None:
     require_location(folder, "folder")
 
 
-def require_location(folder: str, what: str) -> None:
+def require_location(folder: str, subject: str) -> None:
     """Refuse a location without its file system."""
     if ":/" not in folder and not awaits_rendering(folder):
         raise InvalidJob(
-            f"{what} {folder!r} does not name its file system.",
+            f"{subject} {folder!r} does not name its file system.",
             remedy=f"Write file:{folder}, for example.",
         )
 
@@ -275,13 +296,3 @@ def token_of_request(folder: str, request: str, number: int) -> str:
     """
     place = hashlib.sha256(plain_location(folder).encode()).hexdigest()[:12]
     return f"erasure-{request}-{place}-{number}"
-
-
-def tokens_of_request(folder: str, request: str, tables: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of all transactions that a run of a request may leave open."""
-    found = []
-    for number in range(1, MOST_ROUNDS + 1):
-        run = token_of_request(folder, request, number)
-        for token in (marked_token(run, tables), *(marked_token(run, [each]) for each in tables)):
-            found += [token, source_token(token)]
-    return tuple(dict.fromkeys(found))

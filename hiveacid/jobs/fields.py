@@ -57,22 +57,21 @@ def awaits_rendering(value: object) -> bool:
     return _BEFORE_RENDERING.get() and is_template(value)
 
 
-def require_text(text: object, what: str) -> None:
+def require_text(text: object, subject: str) -> None:
     """Raise InvalidJob unless the value is a text that is not empty."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidJob(f"{what} must be a non-empty text, not {text!r}.")
+        raise InvalidJob(f"{subject} must be a non-empty text, not {text!r}.")
 
 
-def require_sql(text: object, what: str, *, query: bool = False) -> None:
+def require_sql(text: object, subject: str, *, query: bool = False) -> None:
     """Raise an error unless the text may be an expression, or a query, of SQL, or is a template.
 
     Raises:
-        InvalidJob: The value is not a text, or is empty.
-        BadCondition: The text is not valid SQL.
+        InvalidJob: The value is not a text, or is empty; or the text is not valid SQL.
     """
-    require_text(text, what)
+    require_text(text, subject)
     if isinstance(text, str) and not awaits_rendering(text):
-        require_expression(text, what, query=query)
+        require_expression(text, subject, query=query)
 
 
 def require_condition(where: object, all_rows: bool, change: str) -> None:
@@ -103,56 +102,56 @@ def is_pattern(name: str) -> bool:
     return bool(set("*?[") & set(name))
 
 
-def require_table(name: str, what: str) -> None:
+def require_table(name: str, subject: str) -> None:
     """Raise InvalidJob unless the text is the name of one table, or a template."""
-    require_text(name, what)
+    require_text(name, subject)
     if awaits_rendering(name):
         return
     if is_pattern(name):
         raise InvalidJob(
-            f"{what}: {name!r} is a pattern, and this takes one table.",
+            f"{subject}: {name!r} is a pattern, and this takes one table.",
             remedy="HiveAcidMaintainOperator and `hiveacid maintain` compact and clean all tables of a"
             " pattern; the compaction sensors find those that need it.",
         )
     TableRef.parse(name)
 
 
-def require_choice(text: str, choices: Collection[str], what: str) -> None:
+def require_choice(text: str, choices: Collection[str], subject: str) -> None:
     """Raise InvalidJob unless the text is one of the choices, or a template."""
-    require_text(text, what)
+    require_text(text, subject)
     if not awaits_rendering(text) and text not in choices:
         raise InvalidJob(
-            f"{what}: {text!r} is not one of {', '.join(sorted(choices))}.",
+            f"{subject}: {text!r} is not one of {', '.join(sorted(choices))}.",
             remedy=did_you_mean(text, choices),
         )
 
 
-def require_alias(alias: str, what: str) -> None:
+def require_alias(alias: str, subject: str) -> None:
     """Raise InvalidJob unless the text is valid as a prefix of columns in expressions."""
-    require_text(alias, what)
+    require_text(alias, subject)
     if not awaits_rendering(alias) and not re.fullmatch(r"\w+", alias):
-        raise InvalidJob(f"{what}: {alias!r} cannot be an alias.")
+        raise InvalidJob(f"{subject}: {alias!r} cannot be an alias.")
 
 
-def require_list(values: object, what: str, example: str) -> None:
+def require_list(values: object, subject: str, example: str) -> None:
     """Raise InvalidJob unless the value is a list: brackets around one element are easily omitted.
 
     Args:
         values: The value.
-        what: The name of the value.
+        subject: The name of the value.
         example: An example of the syntax.
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
         raise InvalidJob(
-            f"{what} must be a list, not {_brief(values)}.", remedy=f"Write {example}."
+            f"{subject} must be a list, not {_brief(values)}.", remedy=f"Write {example}."
         )
 
 
-def require_mapping(values: object, what: str, example: str) -> None:
+def require_mapping(values: object, subject: str, example: str) -> None:
     """Raise InvalidJob unless the value is a mapping; see ``require_list``."""
     if not isinstance(values, Mapping):
         raise InvalidJob(
-            f"{what} must be a dict, not {_brief(values)}.", remedy=f"Write {example}."
+            f"{subject} must be a dict, not {_brief(values)}.", remedy=f"Write {example}."
         )
 
 
@@ -197,39 +196,39 @@ _DIGITS = 38
 _DATE, _TIMESTAMP, _DECIMAL = "date", "timestamp", "decimal"
 
 
-def require_parameters(params: object, texts: Iterable[str], what: str) -> None:
+def require_parameters(params: object, texts: Iterable[str], subject: str) -> None:
     """Require a value of a supported type for each parameter of some texts, and no other value.
 
     Args:
         params: Names to values.
         texts: The SQL that uses them; a template is not read.
-        what: The name of the field, for the error.
+        subject: The name of the field, for the error.
 
     Raises:
         InvalidJob: A name or a value is invalid, a value is missing, or one is not used.
     """
-    require_mapping(params, what, '{"id": 7}')
+    require_mapping(params, subject, '{"id": 7}')
     assert isinstance(params, Mapping)
     for name, value in params.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidJob(
-                f"{what}: {name!r} is not a valid name of a parameter.",
+                f"{subject}: {name!r} is not a valid name of a parameter.",
                 remedy="Use letters, digits and underscores, and begin with no digit.",
             )
         if problem := _problem(value):
-            raise InvalidJob(f"{what}: the value of {name} {problem}.")
-    given = list(texts)
-    used = {name for text in given for name in parameters_of(text)}
-    if any(map(awaits_rendering, given)):
+            raise InvalidJob(f"{subject}: the value of {name} {problem}.")
+    sql_texts = list(texts)
+    used_names = {name for text in sql_texts for name in parameters_of(text)}
+    if any(map(awaits_rendering, sql_texts)):
         return
-    if missing := sorted(used - params.keys()):
+    if missing := sorted(used_names - params.keys()):
         raise InvalidJob(
-            f"{what} has no value for the parameter :{missing[0]}.",
-            remedy=f'Write {what}={{"{missing[0]}": ...}}.',
+            f"{subject} has no value for the parameter :{missing[0]}.",
+            remedy=f'Write {subject}={{"{missing[0]}": ...}}.',
         )
-    if unused := sorted(params.keys() - used):
+    if unused := sorted(params.keys() - used_names):
         raise InvalidJob(
-            f"{what}: the parameter {unused[0]} is not used.",
+            f"{subject}: the parameter {unused[0]} is not used.",
             remedy=f"Write :{unused[0]} in the SQL, outside of quotes, or remove the value.",
         )
 
@@ -345,8 +344,8 @@ def header_options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
         format_: The format of the source.
         options: The options of the source, which may contain another choice.
     """
-    chosen = "enforceschema" in {name.lower() for name in options}
-    return {"enforceSchema": "false"} if format_.lower() == "csv" and not chosen else {}
+    has_choice = "enforceschema" in {name.lower() for name in options}
+    return {"enforceSchema": "false"} if format_.lower() == "csv" and not has_choice else {}
 
 
 def columns_of_schema(schema: str) -> list[str] | None:
@@ -356,14 +355,14 @@ def columns_of_schema(schema: str) -> list[str] | None:
     return [_name(part[0]) for part in _parts(_TOKEN.findall(schema)) if part]
 
 
-def require_types(schema: str, what: str) -> None:
+def require_types(schema: str, subject: str) -> None:
     """Refuse misspelled types of columns.
 
     Anything else that is wrong is left to Spark.
 
     Args:
         schema: The columns.
-        what: The name of the schema in the message.
+        subject: The name of the schema in the message.
 
     Raises:
         InvalidJob: A column has an unknown type.
@@ -373,7 +372,7 @@ def require_types(schema: str, what: str) -> None:
     for name, type_ in _types(_TOKEN.findall(schema)):
         if re.fullmatch(r"\w+", type_) and type_.lower() not in _SIMPLE | _NESTED:
             raise InvalidJob(
-                f"{what}: the column {name} has the unknown type {type_!r}.",
+                f"{subject}: the column {name} has the unknown type {type_!r}.",
                 remedy=did_you_mean(type_.lower(), _SIMPLE | _NESTED),
             )
 
@@ -389,19 +388,24 @@ def require_header(file: str, header: Sequence[str], columns: Sequence[str]) -> 
     Raises:
         UnknownColumn: A column is missing or additional, or the order differs.
     """
-    found, wanted = [name.lower() for name in header], [name.lower() for name in columns]
-    if found == wanted:
+    header_names, schema_names = (
+        [name.lower() for name in header],
+        [name.lower() for name in columns],
+    )
+    if header_names == schema_names:
         return
-    missing = [name for name in columns if name.lower() not in found]
-    additional = [name for name in header if name.lower() not in wanted]
+    missing = [name for name in columns if name.lower() not in header_names]
+    additional = [name for name in header if name.lower() not in schema_names]
     if missing:
-        what = f"has no column {missing[0]}, which is in the schema"
+        problem = f"has no column {missing[0]}, which is in the schema"
         guess = did_you_mean(missing[0], additional)
     elif additional:
-        what, guess = f"has the column {additional[0]!r}, which is not in the schema", ""
+        problem, guess = f"has the column {additional[0]!r}, which is not in the schema", ""
     else:
-        what, guess = f"has the columns {', '.join(header)}, unlike the schema", ""
-    raise UnknownColumn(f"The header of {file} {what}.", remedy=f"{guess} {HEADER_REMEDY}".strip())
+        problem, guess = f"has the columns {', '.join(header)}, unlike the schema", ""
+    raise UnknownColumn(
+        f"The header of {file} {problem}.", remedy=f"{guess} {HEADER_REMEDY}".strip()
+    )
 
 
 def _types(tokens: list[str]) -> Iterator[tuple[str, str]]:

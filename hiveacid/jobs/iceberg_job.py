@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
-from hiveacid.errors import IcebergDiffers, InvalidJob
+from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.jobs.fields import awaits_rendering, require_text
 from hiveacid.jobs.job import READ, WRITE, Access, Job
 from hiveacid.jobs.report import Report
@@ -172,17 +172,19 @@ class IcebergCompareReport(Report):
         """Refuse different tables.
 
         Raises:
-            IcebergDiffers: They differ; the message names some of the partitions.
+            CheckFailed: They differ; the message names some of the partitions.
         """
         if self.equal:
             return
-        shown = ", ".join(map(str, self.different[:_SHOWN]))
-        more = len(self.different) - _SHOWN
-        others = f", and {more} more" if more > 0 else ""
-        raise IcebergDiffers(
+        partition_list = ", ".join(map(str, self.different[:_SHOWN]))
+        unlisted_count = len(self.different) - _SHOWN
+        count_text = f", and {unlisted_count} more" if unlisted_count > 0 else ""
+        raise CheckFailed(
             f"{self.table} (snapshot {self.snapshot_id}) differs from {self.target} (version"
             f" {self.write_id}) in {len(self.different)} of {self.partitions} partitions, with"
-            f" {self.iceberg_rows} instead of {self.hive_rows} rows: {shown}{others}."
+            f" {self.iceberg_rows} instead of {self.hive_rows} rows: {partition_list}{count_text}.",
+            remedy="If only the mirror has written the Iceberg table, drop it, and run the mirror,"
+            " which copies all rows. Otherwise look for the program that has changed these partitions.",
         )
 
 
@@ -223,8 +225,8 @@ class IcebergJob(Job):
         """
         uri, warehouse = (self.catalog_options.get(name, "") for name in (_URI, _WAREHOUSE))
         address = "#".join(filter(None, (_without_user(uri), _without_user(warehouse))))
-        named = not self.catalog_options
-        catalog = self.catalog if named else address or f"{self.catalog}?"
+        is_named = not self.catalog_options
+        catalog = self.catalog if is_named else address or f"{self.catalog}?"
         return f"iceberg:{catalog}.{self.table}".lower()
 
     @property
@@ -358,8 +360,8 @@ def sqlite_location(uri: str) -> str | None:
 
 def _without_user(address: str) -> str:
     """Return an address without a user, a password, or parameters, which may be secrets."""
-    scheme, separator, rest = address.partition("?")[0].rpartition("://")
-    host, slash, path = rest.partition("/")
+    scheme, separator, remainder = address.partition("?")[0].rpartition("://")
+    host, slash, path = remainder.partition("/")
     return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
@@ -371,7 +373,9 @@ def _is_location(warehouse: str) -> bool:
 # Job that makes a table follow another one
 
 
-def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0") -> MergeJob:
+def mirror_job(
+    table: str, target: str, keys: Sequence[str], *, start_version: str = "0"
+) -> MergeJob:
     """Return the merge that applies the changes of a table to a copy of it.
 
     Example::
@@ -391,15 +395,15 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
         table: The followed table, "database.table".
         target: The copy, with the same columns.
         keys: The columns that identify its rows; null is a value like any other.
-        after: The version that the copy initially contains; "0" for an empty copy.
+        start_version: The version that the copy initially contains; "0" for an empty copy.
     """
     if not keys:
         raise InvalidJob("keys is empty: they identify the changed row of the copy.")
-    changed = ChangesSource(table, after=after, net=True, keys=tuple(keys))
+    changes = ChangesSource(table, after=start_version, net=True, keys=tuple(keys))
     return MergeJob(
         target=target,
         source=QuerySource(
-            "SELECT * FROM changed WHERE _change_type <> 'update_before'", {"changed": changed}
+            "SELECT * FROM changed WHERE _change_type <> 'update_before'", {"changed": changes}
         ),
         on=" AND ".join(f"{quoted('t', key)} <=> {quoted('s', key)}" for key in keys),
         when=(

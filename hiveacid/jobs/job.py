@@ -17,8 +17,9 @@ from hiveacid.errors import CorruptFile, InvalidJob, options_without_secrets, wi
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.fields import require_table
-from hiveacid.jobs.options import MetastoreOptions, RunOptions, marked_token, source_token
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import Report, RunReport
+from hiveacid.jobs.run_options import RunOptions
 from hiveacid.jobs.sources import ChangesSource, QuerySource, Source, TableSource
 from hiveacid.rules.locks import LockType, Operation
 from hiveacid.rules.merge import (
@@ -30,6 +31,7 @@ from hiveacid.rules.merge import (
     NotMatchedInsert,
 )
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token, source_token
 from hiveacid.rules.texts import did_you_mean
 
 # The action of an access that only reads; other actions are tags of jobs.
@@ -86,13 +88,14 @@ class Job(RunOptions):
     target: str
     metastore: MetastoreOptions | None = None
 
-    def __new__(cls, *_: Any, **given: Any) -> Self:
+    def __new__(cls, *_: Any, **field_values: Any) -> Self:
         """Refuse an unknown field, with a suggestion."""
-        known = [field.name for field in fields(cls)]
-        if unknown := [name for name in given if name not in known]:
+        field_names = [field.name for field in fields(cls)]
+        if unknown_names := [name for name in field_values if name not in field_names]:
             raise InvalidJob(
-                f"{cls.__name__} has no field {unknown[0]!r}.",
-                remedy=did_you_mean(unknown[0], known) or f"Its fields are {', '.join(known)}.",
+                f"{cls.__name__} has no field {unknown_names[0]!r}.",
+                remedy=did_you_mean(unknown_names[0], field_names)
+                or f"Its fields are {', '.join(field_names)}.",
             )
         return object.__new__(cls)
 
@@ -104,7 +107,7 @@ class Job(RunOptions):
     @classmethod
     def kinds(cls) -> list[type["Job"]]:
         """Return the concrete jobs of this kind, as far as their modules are imported."""
-        return [each for each in Job._concrete.values() if issubclass(each, cls)]
+        return [job_class for job_class in Job._concrete.values() if issubclass(job_class, cls)]
 
     def __str__(self) -> str:
         """The job as YAML, as Airflow shows it among the rendered templates."""
@@ -131,14 +134,14 @@ class Job(RunOptions):
             raise InvalidJob("The job has no metastore.")
         return self.metastore
 
-    def bind(self, other: "Job", **changes: Any) -> Self:
+    def bind(self, other_job: "Job", **changes: Any) -> Self:
         """Return the job with the metastore and the options of another job.
 
         Args:
-            other: The other job.
+            other_job: The other job.
             changes: Other values of fields.
         """
-        return replace(self, **{"metastore": other.metastore, **other.options, **changes})
+        return replace(self, **{"metastore": other_job.metastore, **other_job.options, **changes})
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -227,11 +230,15 @@ class Job(RunOptions):
         Raises:
             CorruptFile: It does.
         """
-        own = {name.lower() for part in (self, *self.parts) for name in (part.target, *part.tables)}
-        others = sorted({name for name in report.table_names() if name.lower() not in own})
-        if others:
+        own_names = {
+            name.lower() for part in (self, *self.parts) for name in (part.target, *part.tables)
+        }
+        foreign_names = sorted(
+            {name for name in report.table_names() if name.lower() not in own_names}
+        )
+        if foreign_names:
             raise CorruptFile(
-                f"The report of the job on {self.target} names {others[0]!r}, which the job does not"
+                f"The report of the job on {self.target} names {foreign_names[0]!r}, which the job does not"
                 " write.",
                 remedy="The result of the job is unknown: look whether its rows are there, and who may"
                 " write into the folder of the table.",
@@ -267,11 +274,11 @@ class ScriptedJob(Job):
         """
         return None
 
-    def is_undone_by(self, later: Job) -> bool:
+    def is_undone_by(self, later_job: Job) -> bool:
         """Whether the job, if it runs again, destroys what a later statement has done.
 
         Args:
-            later: A statement of the same script.
+            later_job: A statement of the same script.
         """
         return False
 
@@ -334,8 +341,8 @@ def paths_of(job: object) -> tuple[str, ...]:
 
 
 def _paths(job: object, name: str) -> tuple[str, ...]:
-    found = (path for part in _parts(job) for path in getattr(part, name, ()))
-    return tuple(dict.fromkeys(found))
+    paths = (path for part in _parts(job) for path in getattr(part, name, ()))
+    return tuple(dict.fromkeys(paths))
 
 
 def _accesses(job: object) -> Iterator[Access]:
@@ -396,15 +403,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Clause):
         return without_secrets(_clause(value))
     if is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
-        for name in shown.keys() & {"options", "catalog_options", "properties"}:
-            shown[name] = options_without_secrets(shown[name])
-        if "params" in shown:
-            shown["params"] = dict.fromkeys(shown["params"], "***")
-        if isinstance(shown.get("sql"), str):
+        field_values = {
+            f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)
+        }
+        for name in field_values.keys() & {"options", "catalog_options", "properties"}:
+            field_values[name] = options_without_secrets(field_values[name])
+        if "params" in field_values:
+            field_values["params"] = dict.fromkeys(field_values["params"], "***")
+        if isinstance(field_values.get("sql"), str):
             # In a DAG file, the text is indented and begins with an empty line.
-            shown["sql"] = textwrap.dedent(shown["sql"]).strip("\n ")
-        return codec.tag_of(value) | {name: _plain(entry) for name, entry in shown.items()}
+            field_values["sql"] = textwrap.dedent(field_values["sql"]).strip("\n ")
+        return codec.tag_of(value) | {name: _plain(entry) for name, entry in field_values.items()}
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
@@ -447,9 +456,9 @@ def _lines(value: Any) -> Iterator[str]:
         return
     for entry in value:
         if isinstance(entry, Mapping | list) and entry:
-            first, *others = _lines(entry)
+            first, *further_lines = _lines(entry)
             yield f"- {first}"
-            yield from (f"  {line}" for line in others)
+            yield from (f"  {line}" for line in further_lines)
         else:
             yield from _entry("-", entry)
 
@@ -457,14 +466,14 @@ def _lines(value: Any) -> Iterator[str]:
 def _entry(head: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping | list) and value:
         yield head
-        below: Iterator[str] = _lines(value)
+        inner_lines: Iterator[str] = _lines(value)
     elif isinstance(value, str) and _is_block(value):
         yield f"{head} |-"
-        below = iter(value.split("\n"))
+        inner_lines = iter(value.split("\n"))
     else:
         yield f"{head} {_scalar(value)}"
         return
-    yield from (f"  {line}" if line else "" for line in below)
+    yield from (f"  {line}" if line else "" for line in inner_lines)
 
 
 def _is_block(text: str) -> bool:

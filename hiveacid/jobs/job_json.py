@@ -22,7 +22,7 @@ from hiveacid.jobs.job import Job
 
 def job_types() -> dict[str, type[Job]]:
     """Return all concrete types of jobs by their tags."""
-    return {each.tag: each for each in Job.kinds()}
+    return {kind.tag: kind for kind in Job.kinds()}
 
 
 def to_json(job: Job) -> str:

@@ -15,8 +15,8 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
+from hiveacid.jobs.run_options import Place
 from hiveacid.rules.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_policy import Budget, CompactionPolicy, WorkerLimits
@@ -97,15 +97,15 @@ def parse_needs(data: object) -> list[CompactionNeed]:
         InvalidJob: The data has another form, or the needs are of several tables.
         NewerRecord: A newer version has made it.
     """
-    listed = [data] if isinstance(data, Mapping) else data
-    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+    need_list = [data] if isinstance(data, Mapping) else data
+    if not isinstance(need_list, Sequence) or isinstance(need_list, str) or not need_list:
         raise InvalidJob(
             f"need must be the result of a sensor, not {data!r}.",
             remedy="Pass one element of a compaction sensor's output, or a list of such.",
         )
     needs: list[CompactionNeed] = [
         codec.read_obligation(CompactionNeed, need, f"need[{index}]")
-        for index, need in enumerate(listed)
+        for index, need in enumerate(need_list)
     ]
     if tables := sorted({need.table for need in needs} - {needs[0].table}):
         raise InvalidJob(
@@ -388,8 +388,10 @@ def versions_in_words(report: CleanReport | TableMaintenance) -> str:
     """Describe the versions that remain after a cleaning, in sentences; "" if nothing is known."""
     sentences = []
     if (oldest := report.oldest_version) is not None:
-        since = f"Versions can be read since {version_in_words(oldest, report.oldest_version_at)}."
-        sentences.append(since if oldest else "All versions can be read.")
+        sentence = (
+            f"Versions can be read since {version_in_words(oldest, report.oldest_version_at)}."
+        )
+        sentences.append(sentence if oldest else "All versions can be read.")
     if report.bytes_retained:
         sentences.append(f"{bytes_in_words(report.bytes_retained)} are kept for earlier ones.")
     return " ".join(sentences)
@@ -420,8 +422,8 @@ class MaintenanceReport(Evidence):
     @property
     def summary(self) -> str:
         """The result in a line."""
-        compacted = sum(each.compacted for each in self.tables)
-        removed = sum(each.bytes_removed for each in self.tables)
+        compacted = sum(table.compacted for table in self.tables)
+        removed = sum(table.bytes_removed for table in self.tables)
         waiting = sum(map(len, self.on_spark))
         parts = (
             f"tables: {self.surveyed} surveyed",
@@ -435,9 +437,9 @@ class MaintenanceReport(Evidence):
     @property
     def error(self) -> ErrorReport | None:
         """The failures of all tables as one error; None if no table failed."""
-        failed = [each for each in self.tables if each.error is not None]
-        names = ", ".join(each.table for each in failed)
+        failed = [table for table in self.tables if table.error is not None]
+        names = ", ".join(table.table for table in failed)
         return ErrorReport.joint(
-            [each.error for each in failed if each.error is not None],
+            [table.error for table in failed if table.error is not None],
             f"{len(failed)} of {self.surveyed} tables failed ({names})",
         )

@@ -1,73 +1,19 @@
 """Connection of a job to its metastore: address, user, time limits, TLS and Kerberos."""
 
-import configparser
-import hashlib
 import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
-from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
-from hiveacid.errors import AccessRefused, InvalidJob, UserError
+from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.rules.features import AUTO_PROFILE, PROFILES
-from hiveacid.rules.location import Location
-from hiveacid.rules.locks import ConflictPolicy
+from hiveacid.rules.location import AllowedLocations
 from hiveacid.rules.schema import ColumnMapping
+from hiveacid.settings import setting
 
 # How long jobs, sensors and triggers wait for a metastore that is away.
 PATIENCE_SECONDS = 600.0
-
-
-# Settings of the section `[hive_acid]`, read where Airflow reads them, also without Airflow
-
-
-_SECTION = "hive_acid"
-
-
-def setting(name: str) -> str:
-    """Return a setting of this process: notebooks and the command line do not load Airflow.
-
-    Args:
-        name: The name of the setting.
-
-    Returns:
-        Its value; "" if it is not set.
-
-    Raises:
-        AccessRefused: Airflow's configuration cannot be read.
-    """
-    given = os.environ.get(setting_variable(name))
-    if given is None:
-        home = os.environ.get("AIRFLOW_HOME") or "~/airflow"
-        file = os.environ.get("AIRFLOW_CONFIG") or f"{home}/airflow.cfg"
-        given = _read(Path(os.path.expandvars(file)).expanduser()).get(name, "")
-    return given.strip()
-
-
-def setting_variable(name: str) -> str:
-    """Return the environment variable of a setting."""
-    return f"AIRFLOW__{_SECTION.upper()}__{name.upper()}"
-
-
-@cache
-def _read(file: Path) -> dict[str, str]:
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, configparser.Error) as error:
-        raise AccessRefused(
-            f"{file} cannot be read, so whether it limits accesses is not known: {error}.",
-            remedy=f"Make the file readable, or set AIRFLOW__{_SECTION.upper()}__AUTHORIZER and"
-            f" AIRFLOW__{_SECTION.upper()}__ALLOWED_LOCATIONS; empty means no limit.",
-        ) from error
-    return dict(parser[_SECTION]) if parser.has_section(_SECTION) else {}
-
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 # The environment variable with the uris of a metastore for the command line.
@@ -93,8 +39,8 @@ _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 def settings_of_environment() -> dict[str, Any]:
     """Return the settings of a connection that the environment of this process has."""
-    given = {name: os.environ.get(f"HIVEACID_{name.upper()}") for name in FROM_ENVIRONMENT}
-    return {name: value for name, value in given.items() if value}
+    settings = {name: os.environ.get(f"HIVEACID_{name.upper()}") for name in FROM_ENVIRONMENT}
+    return {name: value for name, value in settings.items() if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +111,14 @@ class MetastoreOptions:
     allowed_locations: str | None = None
 
     @classmethod
-    def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
+    def of(cls, options_or_uri: "str | MetastoreOptions") -> "MetastoreOptions":
         """Return valid options from options or from a bare uri.
 
         They allow no location that the configuration of this process forbids.
         """
         # First of all: nothing is done with a limit that cannot be read.
         limit = AllowedLocations.parse(configured := setting("allowed_locations"))
-        options = cls(uris=given) if isinstance(given, str) else given
+        options = cls(uris=options_or_uri) if isinstance(options_or_uri, str) else options_or_uri
         options.validate()
         if configured:
             allowed = AllowedLocations.parse(options.allowed_locations or "").within(limit)
@@ -293,348 +239,3 @@ def _require_uri(uri: str) -> None:
         raise InvalidJob(
             "metastore.uris must not hold parameters.", remedy="Use token_env for a token."
         )
-
-
-# Tokens of connections, stored in this process and not in its environment
-
-
-_kept: dict[str, str] = {}
-
-
-def keep_token(variable: str, token: str) -> None:
-    """Store a token under the name of a Spark driver's environment variable for it.
-
-    The environment of a triggerer or of an API server is passed to every process that it starts.
-    """
-    _kept[variable] = token
-
-
-def token_of(variable: str) -> str | None:
-    """Return the token stored under a name, or else the value of the environment variable."""
-    return _kept.get(variable) or os.environ.get(variable)
-
-
-def kept_tokens() -> Mapping[str, str]:
-    """Return all stored tokens, as variables for a Spark driver on this machine."""
-    return dict(_kept)
-
-
-# Run tokens: names of a run in the metastore and in notes of this package.
-#
-# A token is "dag/run/task/map index", prefixed by the id of the Airflow instance if one is
-# configured. The engine adds a digest of the statement in a script, and a mark of the job's
-# tables: two Airflow instances on one metastore may have equal DAGs, and ending the earlier
-# attempts of a run must not affect a run on other tables.
-
-
-# The metastore stores 128 characters of an agent info and 128 of a host name, which must hold both,
-# the key of a statement and the mark of the tables.
-_LONGEST_RUN = 60
-_DIGEST_LENGTH = 16
-_MARK_LENGTH = 8
-STATEMENT_LENGTH = 12
-_STATEMENT = rf"#(?:[0-9]+|[0-9a-f]{{{STATEMENT_LENGTH}}}(?:\.[0-9]+)?)"
-_TOKEN = re.compile(rf"(.*?)({_STATEMENT})?(@[0-9a-f]{{{_MARK_LENGTH}}})?", re.DOTALL)
-
-
-def statement_token(run_token: str, key: str | int) -> str:
-    """Return the run token of one statement of a script, or of one batch of a stream.
-
-    Args:
-        run_token: The token of the script or the stream.
-        key: A digest of the statement, with ".2" and so on for equal statements; or the batch.
-    """
-    return f"{run_token}#{key}"
-
-
-def marked_token(run_token: str, tables: Iterable[str]) -> str:
-    """Return a run token with a mark of the tables that the job writes.
-
-    Args:
-        run_token: The token.
-        tables: Their full names; case and order are ignored.
-    """
-    names = ",".join(sorted({name.lower() for name in tables}))
-    return f"{run_token}@{hashlib.sha256(names.encode()).hexdigest()[:_MARK_LENGTH]}"
-
-
-def source_token(token: str) -> str:
-    """Return the name of the transactions that keep the sources of a run while another one writes.
-
-    These transactions change nothing. An attempt ends those that exist at its start, but not those
-    that other attempts, or it itself, have opened since.
-
-    Args:
-        token: The run token, marked or not.
-    """
-    return f"source of {token}"
-
-
-def unmarked_token(token: str) -> str:
-    """Return a token for display, without the mark of its tables.
-
-    Args:
-        token: A run token, or the stored part of it in the metastore.
-    """
-    run, statement, _ = _parts(token)
-    return run + statement
-
-
-def task_and_run(token: str) -> tuple[str, str]:
-    """Split a token for display into "dag.task", with the index of a mapped task, and its run.
-
-    Args:
-        token: A run token, or the stored part of it in the metastore. One that no task of Airflow
-            has is the run of no task.
-    """
-    run = run_of(token).removeprefix("source of ")
-    dag, *between = run.split("/")
-    if len(between) >= 3:
-        *run_id, task, index = between
-        return f"{dag}.{task}{'' if index == '-1' else f'[{index}]'}", "/".join(run_id)
-    return "", unmarked_token(token)
-
-
-def dag_of(token: str, instance: str) -> str | None:
-    """Return the DAG of a token's run; None if the DAG is not of this Airflow.
-
-    Args:
-        token: A run token, or the stored part of it in the metastore.
-        instance: The id of this Airflow; "" if it is not configured.
-    """
-    dag, slash, _ = token.removeprefix("source of ").partition("/")
-    known, colon, own = dag.rpartition(":")
-    # A truncated token keeps its DAG if a slash follows.
-    return own if slash and known == instance and bool(colon) == bool(instance) else None
-
-
-def is_same_run(token: str, other: str) -> bool:
-    """Whether two tokens are of one run, possibly of different statements of its script.
-
-    Args:
-        token: A token, marked or not.
-        other: Another one.
-    """
-    return _parts(token)[0] == _parts(other)[0]
-
-
-def run_of(token: str) -> str:
-    """Return a token without the digest of the statement and the mark of the tables.
-
-    Args:
-        token: A token of a run, or the stored part of it in the metastore.
-    """
-    return _parts(token)[0]
-
-
-def agent_info(token: str) -> str:
-    """Return a token in the form and length that the metastore can store.
-
-    Args:
-        token: A run token of any length, marked or not.
-    """
-    run, statement, mark = _parts(token)
-    return _shortened(run) + statement + mark
-
-
-def transaction_host(machine: str, token: str, nonce: str) -> str:
-    """Return the host name that a transaction stores in the metastore: "machine~nonce/token".
-
-    HMS 4 returns the agent info of a transaction only with its locks, which do not exist between
-    opening and locking.
-
-    Args:
-        machine: The machine, in at most 33 characters.
-        token: The run token, as ``agent_info`` returns it.
-        nonce: Six characters that distinguish this transaction from others with the same token.
-    """
-    return f"{machine}~{nonce}/{token}"
-
-
-def split_transaction_host(host: str) -> tuple[str, str]:
-    """Split the stored host name of a transaction into its machine and its run token.
-
-    Args:
-        host: The host name; that of another engine has no token, and that of an earlier version of
-            this package no nonce.
-    """
-    machine, slash, token = host.partition("/")
-    return machine.rpartition("~")[0] or machine if slash else machine, token
-
-
-def _shortened(run: str) -> str:
-    """Replace the end of a long token, or only the run id of a task's, by a digest of the token."""
-    if len(run) <= _LONGEST_RUN:
-        return run
-    digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
-    dag, _, rest = run.partition("/")
-    _, *task = rest.rsplit("/", 2)
-    named = "/".join([dag, f"~{digest}", *task])
-    if len(task) == 2 and len(named) <= _LONGEST_RUN:
-        return named
-    return f"{run[: _LONGEST_RUN - _DIGEST_LENGTH - 1]}~{digest}"
-
-
-def _parts(token: str) -> tuple[str, str, str]:
-    match = _TOKEN.fullmatch(token)
-    assert match is not None
-    return match[1], match[2] or "", match[3] or ""
-
-
-# Options of a run for jobs, writes in Python, and streams
-
-
-# The processes that work on rows: those of the task or command, an application, or as they fit.
-Place = Literal["auto", "worker", "spark"]
-# The handling of sources without rows; see RowJob.
-OnEmpty = Literal["fail", "skip", "ok"]
-OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Options of a run.
-
-    Attributes:
-        run_token: The name of the run's transactions; runs with the same name apply a change once.
-        run_id: The run of the DAG, for display, where ``once_per`` replaces it in run_token.
-        lock_wait_seconds: The maximum waiting time for locks.
-        max_restarts: The maximum number of restarts if the table changed before the work began.
-        conflict_policy: The treatment of concurrent commits in the same partitions:
-            "hive" applies the rules of the metastore; "strict" also refuses the combinations that
-            `hiveacid plan --conflicts` shows; "rows" permits changes of different rows.
-        orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
-            else zlib. Only Hive 4 reads zstd.
-    """
-
-    run_token: str | None = None
-    run_id: str | None = None
-    lock_wait_seconds: float = 300
-    max_restarts: int = 5
-    conflict_policy: ConflictPolicy | str = "hive"
-    orc_codec: OrcCodec | str | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options by name, without other fields of a subclass."""
-        return {field.name: getattr(self, field.name) for field in fields(RunOptions)}
-
-    @property
-    def known_run_token(self) -> str:
-        """The run token of a run that has one.
-
-        Raises:
-            InvalidJob: The run has no token.
-        """
-        if self.run_token is None:
-            raise InvalidJob("The job has no run token.")
-        return self.run_token
-
-    @property
-    def source_token(self) -> str | None:
-        """The name of the run's transactions that only read or keep a source.
-
-        The next attempt ends them, so that it does not wait for their locks.
-        """
-        return None if self.run_token is None else source_token(self.run_token)
-
-    def validate_options(self) -> None:
-        """Raise InvalidJob if an option has an invalid value."""
-        if self.run_token is not None:
-            require_text(self.run_token, "run_token")
-        if self.run_id is not None:
-            require_text(self.run_id, "run_id")
-        if self.lock_wait_seconds < 0:
-            raise InvalidJob("lock_wait_seconds must not be negative.")
-        if self.max_restarts < 0:
-            raise InvalidJob("max_restarts must not be negative.")
-        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
-        if self.orc_codec is not None:
-            require_choice(self.orc_codec, get_args(OrcCodec), "orc_codec")
-
-
-# Locations of the metastore that a process may open
-
-
-_RULE = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)(?:://(?P<host>[^/\s]*))?")
-_LOCATION = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/]*))?.*", re.DOTALL
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedLocations:
-    """Allowed schemes, and hosts or buckets.
-
-    Attributes:
-        rules: Pairs of a scheme and a host; None means all hosts. Without any rule every
-            location is allowed.
-    """
-
-    rules: tuple[tuple[str, str | None], ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse ``hdfs://nn1:8020, s3a://bucket, gs``.
-
-        Raises:
-            InvalidJob: The text has another form.
-        """
-        rules = []
-        for number, part in enumerate(text.split(",") if text.strip() else (), start=1):
-            match = _RULE.fullmatch(part.strip().lower().rstrip("/"))
-            # Also an empty one: without any rule, all locations would be allowed.
-            if match is None:
-                raise InvalidJob(
-                    f"Entry {number} of allowed_locations, {part.strip()!r}, does not define allowed "
-                    "locations.",
-                    remedy="Write schemes, with hosts or buckets: hdfs://nn1:8020, s3a://bucket, gs.",
-                )
-            rules.append((match["scheme"], match["host"]))
-        return cls(tuple(rules))
-
-    def __str__(self) -> str:
-        """The text that ``parse`` reads."""
-        return ", ".join(
-            scheme if host is None else f"{scheme}://{host}" for scheme, host in self.rules
-        )
-
-    def within(self, limit: Self) -> Self:
-        """Return the locations that a limit allows, too.
-
-        Raises:
-            InvalidJob: No location is left.
-        """
-        if not self.rules or not limit.rules:
-            return self if self.rules else limit
-        common = [
-            (scheme, hosts if other_hosts is None else other_hosts)
-            for scheme, hosts in self.rules
-            for other_scheme, other_hosts in limit.rules
-            if scheme == other_scheme and (hosts == other_hosts or None in (hosts, other_hosts))
-        ]
-        if not common:
-            raise InvalidJob(
-                f"The allowed_locations {self} are outside of those of the configuration: {limit}.",
-                remedy="Leave allowed_locations out of the options of the metastore.",
-            )
-        return type(self)(tuple(dict.fromkeys(common)))
-
-    def require(self, location: str) -> Location:
-        """Return a location for opening it, unless it is not allowed.
-
-        Raises:
-            AccessRefused: The location is not allowed.
-        """
-        match = _LOCATION.fullmatch(location)
-        scheme = ((match and match["scheme"]) or "file").lower()
-        host = ((match and match["host"]) or "").lower()
-        if self.rules and not any(
-            scheme == allowed and hosts in (None, host) for allowed, hosts in self.rules
-        ):
-            raise AccessRefused(
-                f"{location!r} is not among the locations that may be opened here.",
-                remedy="If it should be, add its scheme and host to allowed_locations (for jobs) or "
-                "page_locations (for the page) in the section hive_acid of Airflow's configuration.",
-            )
-        return Location(location)

@@ -36,12 +36,12 @@ def divided(
     params: dict[str, ParameterValue] = {}
     violated = []
     for number, check in enumerate(checks):
-        text, own = _renamed(f"NOT ({check.condition})", check.values, f"check_{number}")
+        text, check_params = _renamed(f"NOT ({check.condition})", check.values, f"check_{number}")
         # A null does not violate a check.
         violated.append(f"coalesce({text}, false)")
-        params |= own
+        params |= check_params
     labels = {f"label_{number}": check.label for number, check in enumerate(checks)}
-    named = ", ".join(
+    failed_labels = ", ".join(
         f"CASE WHEN {text} THEN :{label} END" for text, label in zip(violated, labels, strict=True)
     )
     bad = " OR ".join(violated)
@@ -55,13 +55,13 @@ def divided(
             remedy="Give it another name.",
         )
     params |= whole.params
-    rest = (
-        f"SELECT *, concat_ws('; ', {named}) AS {FAILED_CHECKS}, "
+    failed_query = (
+        f"SELECT *, concat_ws('; ', {failed_labels}) AS {FAILED_CHECKS}, "
         f"CAST(:quarantine_run AS STRING) AS {RUN} FROM {_WHOLE} WHERE {bad}"
     )
     return (
         replace(whole, sql=f"SELECT * FROM {_WHOLE} WHERE NOT ({bad})", params=params),
-        replace(whole, sql=rest, params={**params, **labels, "quarantine_run": run}),
+        replace(whole, sql=failed_query, params={**params, **labels, "quarantine_run": run}),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from hiveacid.errors import HiveAcidError, SparkJobFailed, without_secrets
+from hiveacid.errors import HiveAcidError, JobFailed, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.rules.cleaning import RETAINED_FOR
 from hiveacid.rules.formats import Evidence, Obligation
@@ -66,16 +66,16 @@ class ErrorReport(Evidence):
         """
         if not errors:
             return None
-        error = next((each for each in errors if each.retryable), errors[0])
+        error = next((candidate for candidate in errors if candidate.retryable), errors[0])
         return replace(error, message=f"{failed}: {error.message}")
 
     def exception(self) -> HiveAcidError:
-        """Return the error as an exception; one of an unknown kind as SparkJobFailed."""
+        """Return the error as an exception; one of an unknown kind as JobFailed."""
         kinds = [HiveAcidError]
         for kind in kinds:
             kinds += kind.__subclasses__()
-        known = {kind.__name__: kind for kind in kinds}
-        return known.get(self.id, SparkJobFailed)(self.message, remedy=self.remedy)
+        kinds_by_name = {kind.__name__: kind for kind in kinds}
+        return kinds_by_name.get(self.id, JobFailed)(self.message, remedy=self.remedy)
 
     def __str__(self) -> str:
         text = f"{self.id}: {self.message} {self.remedy}".strip()
@@ -282,16 +282,16 @@ class RunReport(Report):
     def table_names(self) -> Iterator[str]:
         """Yield the target, and the tables of its changes, its checks, and its write ids."""
         yield self.target
-        yield from (each.table for each in self.tables)
-        yield from (each.table for each in self.checks)
+        yield from (table.table for table in self.tables)
+        yield from (check.table for check in self.checks)
         yield from self.write_ids
 
     def with_checks(self, results: Sequence[CheckResult]) -> Self:
         """Add the results of checks, and a warning for each that is violated."""
         warnings = [
-            f"The check {each.check} of {each.table} fails: {each.found or 'it is violated'}."
-            for each in results
-            if not each.passed
+            f"The check {result.check} of {result.table} fails: {result.found or 'it is violated'}."
+            for result in results
+            if not result.passed
         ]
         return replace(self, checks=tuple(results), warnings=(*self.warnings, *warnings))
 
@@ -573,7 +573,9 @@ class AnalyzeReport(Report):
             txn_id=self.txn_id,
             write_ids={} if self.write_id is None else {self.target: self.write_id},
             partitions=tuple(
-                each.partition for each in self.partitions if each.partition is not None
+                partition.partition
+                for partition in self.partitions
+                if partition.partition is not None
             ),
             seconds=self.seconds,
             warnings=(*self.warnings, *self._omissions()),
@@ -582,9 +584,11 @@ class AnalyzeReport(Report):
     def _omissions(self) -> list[str]:
         reasons: dict[str, str] = {}
         for partition in self.partitions:
-            for column, why in partition.omitted.items():
-                reasons.setdefault(column, why)
-        return [f"No statistics of the column {name}: {why}." for name, why in reasons.items()]
+            for column, reason in partition.omitted.items():
+                reasons.setdefault(column, reason)
+        return [
+            f"No statistics of the column {name}: {reason}." for name, reason in reasons.items()
+        ]
 
 
 # Results of a script, by statement

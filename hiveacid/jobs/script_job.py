@@ -13,9 +13,9 @@ from hiveacid.jobs.definition_jobs import CatalogJob, DropTableJob
 from hiveacid.jobs.fields import awaits_rendering, freeze, require_table
 from hiveacid.jobs.job import Access, Job, ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import Report, ScriptReport
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob
+from hiveacid.rules.run_tokens import STATEMENT_LENGTH, statement_token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,11 @@ class ScriptJob(Job):
         """Return a script of some statements."""
         if not statements:
             raise InvalidJob("The script has no statement.")
-        dropped = {job.target.lower() for job in statements if isinstance(job, DropTableJob)}
+        dropped_names = {job.target.lower() for job in statements if isinstance(job, DropTableJob)}
         with_table = [job for job in statements if job.tables]
-        staying = (job for job in with_table if job.target.lower() not in dropped)
-        named = next(staying, (with_table or statements)[0])
-        return cls(target=named.target, statements=tuple(statements))
+        staying = (job for job in with_table if job.target.lower() not in dropped_names)
+        target_job = next(staying, (with_table or statements)[0])
+        return cls(target=target_job.target, statements=tuple(statements))
 
     def runs(self) -> Iterator[ScriptedJob]:
         """Yield the jobs as they are run, with the script's options.
@@ -57,12 +57,12 @@ class ScriptJob(Job):
         A statement is named by a digest and not by its position, so that it is recognized after
         others are added or removed. Equal statements are numbered among themselves.
         """
-        seen: Counter[str] = Counter()
+        key_counts: Counter[str] = Counter()
         for index, job in enumerate(self.statements):
             key = _digest(job)
-            seen[key] += 1
-            if seen[key] > 1:
-                key = f"{key}.{seen[key]}"
+            key_counts[key] += 1
+            if key_counts[key] > 1:
+                key = f"{key}.{key_counts[key]}"
             token = self.run_token and statement_token(self.run_token, key)
             if index >= self.first:
                 yield job.bind(self, run_token=token)
@@ -105,19 +105,19 @@ class ScriptJob(Job):
         """
         if len(self.statements) < 2:
             return
-        apart = "put it into a task of its own"
+        advice = "put it into a task of its own"
         for number, job in enumerate(self.statements, start=1):
-            what = f"Statement {number} of {len(self.statements)}, {job.tag} of {job.target},"
+            subject = f"Statement {number} of {len(self.statements)}, {job.tag} of {job.target},"
             if (form := job.form_to_repeat) is not None:
                 raise InvalidJob(
-                    f"{what} cannot run again when the script is retried.",
-                    remedy=f"Write {form}, or {apart}." if form else f"{apart.capitalize()}.",
+                    f"{subject} cannot run again when the script is retried.",
+                    remedy=f"Write {form}, or {advice}." if form else f"{advice.capitalize()}.",
                 )
-            for at, later in enumerate(self.statements[number:], start=number + 1):
-                if job.is_undone_by(later):
+            for position, later_job in enumerate(self.statements[number:], start=number + 1):
+                if job.is_undone_by(later_job):
                     raise InvalidJob(
-                        f"{what} would destroy the result of statement {at} when the script is retried.",
-                        remedy=f"Put it behind the last statement that names {job.target}, or {apart}.",
+                        f"{subject} would destroy the result of statement {position} when the script is retried.",
+                        remedy=f"Put it behind the last statement that names {job.target}, or {advice}.",
                     )
 
     def _validate_target(self) -> None:
@@ -148,22 +148,24 @@ def checked(steps: Sequence[StepT], checks: Sequence[Check]) -> tuple[StepT, ...
     Raises:
         InvalidJob: No statement writes the table of a check.
     """
-    done: list[StepT] = []
-    used: set[int] = set()
+    checked_steps: list[StepT] = []
+    used_ids: set[int] = set()
     for step in steps:
-        given = step
+        checked_step = step
         if isinstance(step, RowJob | TransactionJob):
-            written = {name.lower() for name in step.tables}
-            own = [c for c in checks if {n.lower() for n in c.tables_written} <= written]
-            used.update(map(id, own))
-            given = replace(step, checks=(*step.checks, *own))
-        done.append(given)
-    if unused := [check for check in checks if id(check) not in used]:
+            written_names = {name.lower() for name in step.tables}
+            step_checks = [
+                c for c in checks if {n.lower() for n in c.tables_written} <= written_names
+            ]
+            used_ids.update(map(id, step_checks))
+            checked_step = replace(step, checks=(*step.checks, *step_checks))
+        checked_steps.append(checked_step)
+    if unused := [check for check in checks if id(check) not in used_ids]:
         raise InvalidJob(
             f"checks: no statement writes the tables of {unused[0].label}.",
             remedy="Name a table that a statement writes.",
         )
-    return tuple(done)
+    return tuple(checked_steps)
 
 
 # Neither its place, the options of the script, nor checks change the effect of a statement.
@@ -181,13 +183,13 @@ def _digest(job: Job) -> str:
 def _plain(value: Any) -> Any:
     """Return a part of a job as JSON, without defaults, as a later version may add fields."""
     if is_dataclass(value):
-        given = {
+        field_values = {
             field.name: _plain(getattr(value, field.name))
             for field in fields(value)
             if getattr(value, field.name) != _default(field)
             and not (isinstance(value, Job) and field.name in _COMMON)
         }
-        return [type(value).__name__, given]
+        return [type(value).__name__, field_values]
     if isinstance(value, Mapping):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):

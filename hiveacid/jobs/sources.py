@@ -146,9 +146,9 @@ class PathSource:
         require_text(self.path, "source.path")
         require_choice(self.format, PATH_FORMATS, "source.format")
         require_mapping(self.options, "source.options", '{"header": "true"}')
-        if named := sorted(name for name in self.options if name.lower() in PATH_OPTIONS):
+        if path_options := sorted(name for name in self.options if name.lower() in PATH_OPTIONS):
             raise InvalidJob(
-                f"source.options has {named[0]!r}, which would replace or extend source.path.",
+                f"source.options has {path_options[0]!r}, which would replace or extend source.path.",
                 remedy="Name each file or folder as a PathSource.",
             )
         if self.schema is not None:
@@ -262,24 +262,24 @@ def require_source(source: object) -> None:
     source.validate()
 
 
-def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
+def require_inputs(inputs: Mapping[str, Input], subject: str) -> None:
     """Raise InvalidJob unless all inputs are valid and have names of one word."""
-    require_mapping(inputs, what, '{"orders": TableSource("shop.orders")}')
+    require_mapping(inputs, subject, '{"orders": TableSource("shop.orders")}')
     for name, source in inputs.items():
         if not isinstance(source, Input):
             raise InvalidJob(
-                f"{what}: {name} is {source!r}, which cannot be a view.",
+                f"{subject}: {name} is {source!r}, which cannot be a view.",
                 remedy="Use a TableSource, a ChangesSource or a PathSource.",
             )
         if not re.fullmatch(r"\w+", name):
-            raise InvalidJob(f"{what}: {name!r} cannot be the name of a view.")
+            raise InvalidJob(f"{subject}: {name!r} cannot be the name of a view.")
         source.validate()
 
 
-def _require_version(text: object, what: str) -> None:
+def _require_version(text: object, subject: str) -> None:
     """Raise InvalidJob unless the value is a version, a template or None."""
     if text is None or (isinstance(text, str) and awaits_rendering(text)):
         return
     if not isinstance(text, str):
-        raise InvalidJob(f"{what} must be a text, not {text!r}.", remedy="Write 7 as '7'.")
+        raise InvalidJob(f"{subject} must be a text, not {text!r}.", remedy="Write 7 as '7'.")
     AsOf.parse(text)

@@ -37,15 +37,15 @@ class StageReport(RunReport):
     run_token: str = ""
 
     @classmethod
-    def of(cls, report: RunReport, staged: str) -> Self:
+    def of(cls, report: RunReport, change_name: str) -> Self:
         """Add the name of a staged change to the numbers of its rows.
 
         Args:
             report: The numbers, or the report of a publication by an earlier attempt.
-            staged: The name.
+            change_name: The name.
         """
-        known = {each.name: getattr(report, each.name) for each in fields(RunReport)}
-        return cls(**known, staged=staged)
+        field_values = {field.name: getattr(report, field.name) for field in fields(RunReport)}
+        return cls(**field_values, staged=change_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,24 +179,26 @@ class _StagedJob(Job):
         freeze(self, "others")
 
     @classmethod
-    def of(cls, staged: object, **options: Any) -> Self:
+    def of(cls, staged_change: object, **options: Any) -> Self:
         """Return the job for the report on a staged change, or for "database.table/name".
 
         Args:
-            staged: The report as plain values or JSON, or the text.
+            staged_change: The report as plain values or JSON, or the text.
             options: Other fields of the job.
 
         Raises:
             InvalidJob: It is neither.
         """
-        if isinstance(staged, str) and staged.lstrip().startswith("{"):
+        if isinstance(staged_change, str) and staged_change.lstrip().startswith("{"):
             try:
-                staged = parse_json(staged)
+                staged_change = parse_json(staged_change)
             except (ValueError, RecursionError) as error:
                 raise InvalidJob(f"staged is neither a report nor a name: {error}.") from error
-        if isinstance(staged, Mapping):
-            report = codec.read_evidence(StageReport, staged, "staged")
-            names = {each.table.lower() for each in report.tables} - {report.target.lower()}
+        if isinstance(staged_change, Mapping):
+            report = codec.read_evidence(StageReport, staged_change, "staged")
+            names = {table_report.table.lower() for table_report in report.tables} - {
+                report.target.lower()
+            }
             return cls(
                 target=report.target,
                 staged=report.staged,
@@ -204,10 +206,10 @@ class _StagedJob(Job):
                 of_run=report.run_token or None,
                 **options,
             )
-        table, slash, name = str(staged).rpartition("/")
+        table, slash, name = str(staged_change).rpartition("/")
         if not slash:
             raise InvalidJob(
-                f"staged must be the result of HiveAcidStageOperator, not {staged!r}.",
+                f"staged must be the result of HiveAcidStageOperator, not {staged_change!r}.",
                 remedy='Pass its output, or "database.table/name".',
             )
         return cls(target=table, staged=name, **options)

@@ -10,7 +10,6 @@ from hiveacid.errors import InvalidJob, options_without_secrets
 from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import awaits_rendering, require_mapping, require_text, require_types
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import statement_token
 from hiveacid.jobs.report import Report, TableReport
 from hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -22,6 +21,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.jobs.write_jobs import StatementsJob, TransactionJob
 from hiveacid.rules.formats import Evidence
+from hiveacid.rules.run_tokens import statement_token
 from hiveacid.rules.texts import parse_duration, plural
 
 # Progress of a stream after each batch, and its results at the end
@@ -109,7 +109,7 @@ class StreamReport(Report):
     def table_names(self) -> Iterator[str]:
         """Yield the target, and the tables of its changes."""
         yield self.target
-        yield from (each.table for each in self.tables)
+        yield from (table.table for table in self.tables)
 
 
 AVAILABLE_NOW = "available_now"
@@ -162,8 +162,8 @@ class StreamSource:
 
     def __repr__(self) -> str:
         """Return the source without secrets, as the text may be logged."""
-        shown = options_without_secrets(self.options)
-        return f"StreamSource(format={self.format!r}, options={shown!r}, schema={self.schema!r})"
+        safe_options = options_without_secrets(self.options)
+        return f"StreamSource(format={self.format!r}, options={safe_options!r}, schema={self.schema!r})"
 
     def validate(self) -> None:
         """Raise InvalidJob if the source is invalid."""
@@ -273,11 +273,15 @@ class StreamJob(StatementsJob):
                 f"checkpoint {self.checkpoint!r} is relative to the folder of a process.",
                 remedy=f"Write an absolute path, /{self.checkpoint}, for example.",
             )
-        for text, what in ((self.trigger, "trigger"), (self.run_for, "run_for")):
-            if text is None or (what, text) == ("trigger", AVAILABLE_NOW) or awaits_rendering(text):
+        for text, field_name in ((self.trigger, "trigger"), (self.run_for, "run_for")):
+            if (
+                text is None
+                or (field_name, text) == ("trigger", AVAILABLE_NOW)
+                or awaits_rendering(text)
+            ):
                 continue
-            if not parse_duration(text, what):
-                raise InvalidJob(f"{what} must be positive.")
+            if not parse_duration(text, field_name):
+                raise InvalidJob(f"{field_name} must be positive.")
 
 
 def stream_token(name: str, query_id: str, batch_id: int) -> str:
@@ -293,8 +297,8 @@ def stream_token(name: str, query_id: str, batch_id: int) -> str:
 
 def require_stream_name(name: object) -> None:
     """Raise InvalidJob unless the value is valid as the name of a stream, or is a template."""
-    named = isinstance(name, str) and (awaits_rendering(name) or _NAME.fullmatch(name))
-    if not named:
+    is_name = isinstance(name, str) and (awaits_rendering(name) or _NAME.fullmatch(name))
+    if not is_name:
         raise InvalidJob(
             f"{name!r} is no name of a stream.",
             remedy="Use up to 60 letters, digits, dashes and underscores.",
@@ -309,5 +313,5 @@ def _has(value: object, kinds: tuple[type, ...]) -> bool:
     elif isinstance(value, tuple):
         parts = value
     elif is_dataclass(value):
-        parts = (getattr(value, each.name) for each in fields(value))
+        parts = (getattr(value, field.name) for field in fields(value))
     return isinstance(value, kinds) or any(_has(part, kinds) for part in parts)

@@ -91,8 +91,8 @@ def require_settable(properties: Mapping[str, str | None]) -> None:
     """
     for name, value in properties.items():
         require_text(name, "a property")
-        if (why := _why_reserved(name)) is not None:
-            raise InvalidJob(f"The property {name!r} cannot be changed. {why}")
+        if (reason := _why_reserved(name)) is not None:
+            raise InvalidJob(f"The property {name!r} cannot be changed. {reason}")
         if value is not None and name.startswith(_OWN_PREFIX) and not awaits_rendering(value):
             _require_valid(name, value)
 

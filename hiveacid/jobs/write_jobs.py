@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import ClassVar, get_args
 
-from hiveacid.errors import EmptySource, InvalidJob, SourceSkipped, UserError
+from hiveacid.errors import EmptySource, InvalidJob, UserError
 from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
 from hiveacid.jobs.fields import (
     Parameters,
@@ -23,8 +23,8 @@ from hiveacid.jobs.fields import (
     require_text,
 )
 from hiveacid.jobs.job import Access, Job, ScriptedJob
-from hiveacid.jobs.options import OnEmpty, Place, RunOptions, run_of
 from hiveacid.jobs.quarantine import divided, quarantining
+from hiveacid.jobs.run_options import OnEmpty, Place, RunOptions
 from hiveacid.jobs.sources import (
     Input,
     QuerySource,
@@ -36,6 +36,7 @@ from hiveacid.jobs.sources import (
 )
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import Clause, expressions_of, validate_assignments, validate_clauses
+from hiveacid.rules.run_tokens import run_of
 from hiveacid.rules.sql_tokens import compares_with_itself
 from hiveacid.rules.write_ids import AsOf
 
@@ -67,14 +68,14 @@ class RowJob(ScriptedJob):
     @property
     def all_checks(self) -> tuple[Check, ...]:
         """The checks, each with its table."""
-        return tuple(replace(each, table=each.table or self.target) for each in self.checks)
+        return tuple(replace(check, table=check.table or self.target) for check in self.checks)
 
     @property
     def tables_checked(self) -> tuple[str, ...]:
         """See the base class."""
-        changed = [self.target.lower()] if self.changes_rows else []
+        changed_tables = [self.target.lower()] if self.changes_rows else []
         return tuple(
-            name for each in self.checks for name in each.tables_read(self.target, changed)
+            name for check in self.checks for name in check.tables_read(self.target, changed_tables)
         )
 
     def validate_options(self) -> None:
@@ -99,14 +100,15 @@ def skipping_empty_sources(on_empty: str | None) -> Iterator[None]:
         on_empty: See ``RowJob``.
 
     Raises:
-        SourceSkipped: The source is empty.
+        EmptySource: The source is empty.
     """
     try:
         yield
     except EmptySource as error:
-        if on_empty != "skip":
-            raise
-        raise SourceSkipped(error.what) from error
+        if on_empty == "skip":
+            error.retryable = False
+            error.remedy = "Nothing was changed. Clear the task once the rows are there."
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +140,9 @@ class SourceJob(RowJob):
         if self.quarantine is None:
             return (self,)
         run = None if self.run_token is None else run_of(self.run_token)
-        kept, others = divided(self.source, quarantining(self.checks), run)
-        insert = InsertJob(target=self.quarantine, source=others, on_empty="ok")
-        return (replace(self, source=kept, quarantine=None, checks=()), insert.bind(self))
+        kept_source, rejected_source = divided(self.source, quarantining(self.checks), run)
+        insert = InsertJob(target=self.quarantine, source=rejected_source, on_empty="ok")
+        return (replace(self, source=kept_source, quarantine=None, checks=()), insert.bind(self))
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -159,8 +161,10 @@ class SourceJob(RowJob):
 
     def _validate_source(self) -> None:
         require_source(self.source)
-        named = [check for check in self.checks if check.severity == QUARANTINE]
-        if (self.quarantine is None) != (not named) or len(named) > len(quarantining(named)):
+        quarantine_checks = [check for check in self.checks if check.severity == QUARANTINE]
+        if (self.quarantine is None) != (not quarantine_checks) or len(quarantine_checks) > len(
+            quarantining(quarantine_checks)
+        ):
             raise InvalidJob(
                 "quarantine names a table, and at least one check of single rows has the severity"
                 " 'quarantine'.",
@@ -439,8 +443,8 @@ class MergeJob(SourceJob):
         _require_comparison(self.on)
         validate_clauses(self.when)
         for index, clause in enumerate(self.when):
-            for what, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
-                require_sql(text, what)
+            for subject, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
+                require_sql(text, subject)
         require_parameters(self.params, self.expressions, "params")
         for name in ("source_alias", "target_alias"):
             require_alias(getattr(self, name), name)
@@ -450,8 +454,8 @@ class MergeJob(SourceJob):
 
 def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
     """Raise InvalidJob if an insert by position has an option that finds columns by name."""
-    for option, given in (("merge_schema", merge_schema), ("exclude", exclude)):
-        if given:
+    for option, option_value in (("merge_schema", merge_schema), ("exclude", exclude)):
+        if option_value:
             raise InvalidJob(f"{option} finds columns by name; it excludes by_position.")
 
 
@@ -477,18 +481,18 @@ def _validate_condition(job: UpdateJob | DeleteJob, change: str) -> None:
     require_condition(job.where, job.all_rows, f"{change} {job.target}")
 
 
-def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partitions") -> None:
-    require_list(partitions, what, 'partitions=[{"d": "1"}]')
+def _require_partitions(partitions: Sequence[PartitionSpec], subject: str = "partitions") -> None:
+    require_list(partitions, subject, 'partitions=[{"d": "1"}]')
     for spec in partitions:
-        require_mapping(spec, f"A partition of {what}", '{"d": "1"}')
+        require_mapping(spec, f"A partition of {subject}", '{"d": "1"}')
     if not partitions:
         raise InvalidJob("partitions is empty; leave it out when they are not known beforehand.")
     specs = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
-    for index, (given, spec) in enumerate(zip(partitions, specs, strict=True)):
-        where = f"{what}[{index}]" if what == "partitions" else what
+    for index, (partition, spec) in enumerate(zip(partitions, specs, strict=True)):
+        where = f"{subject}[{index}]" if subject == "partitions" else subject
         if not spec or not all(key.strip() for key in spec):
             raise InvalidJob(f"{where} must name every partition key.")
-        if len(spec) < len(given):
+        if len(spec) < len(partition):
             raise InvalidJob(f"{where} names a partition key twice.")
         if spec.keys() != specs[0].keys():
             raise InvalidJob(f"{where} has other keys than partitions[0].")
@@ -527,8 +531,8 @@ class StatementsJob(Job):
         freeze(self, "statements")
         statements = self.statements
         # validate() reports all other values.
-        listed = isinstance(statements, tuple) and statements
-        if not self.target and listed and isinstance(statements[0], Job):
+        is_list = isinstance(statements, tuple) and statements
+        if not self.target and is_list and isinstance(statements[0], Job):
             object.__setattr__(self, "target", statements[0].target)
 
     @property
@@ -578,15 +582,20 @@ class TransactionJob(StatementsJob, ScriptedJob):
     @property
     def all_checks(self) -> tuple[Check, ...]:
         """The checks of the transaction and of its statements, each with its table."""
-        own = (replace(each, table=each.table or self.target) for each in self.checks)
-        return (*own, *(each for statement in self.statements for each in statement.all_checks))
+        own_checks = (replace(check, table=check.table or self.target) for check in self.checks)
+        return (
+            *own_checks,
+            *(check for statement in self.statements for check in statement.all_checks),
+        )
 
     @property
     def tables_checked(self) -> tuple[str, ...]:
         """See the base class."""
-        changed = [each.target.lower() for each in self.statements if each.changes_rows]
+        changed_tables = [
+            statement.target.lower() for statement in self.statements if statement.changes_rows
+        ]
         return tuple(
-            name for each in self.checks for name in each.tables_read(self.target, changed)
+            name for check in self.checks for name in check.tables_read(self.target, changed_tables)
         )
 
     def validate(self) -> None:
@@ -600,7 +609,7 @@ class TransactionJob(StatementsJob, ScriptedJob):
             if not isinstance(statement, RowJob):
                 raise InvalidJob(
                     f"statements[{index}]: {statement!r} cannot be part of a transaction.",
-                    remedy=f"Use {' or '.join(each.__name__ for each in RowJob.kinds())}.",
+                    remedy=f"Use {' or '.join(kind.__name__ for kind in RowJob.kinds())}.",
                 )
         Job.validate(self)
         require_choice(self.run_in, get_args(Place), "run_in")
@@ -625,9 +634,9 @@ class TransactionJob(StatementsJob, ScriptedJob):
         if self.target != self.statements[0].target:
             raise InvalidJob(f"target is the table of statements[0], not {self.target!r}.")
         require_one_change((job.target.lower(), job.changes_rows) for job in self.statements)
-        for one, other in combinations(self.statements, 2):
-            if isinstance(one, InsertJob) and isinstance(other, InsertJob):
-                _require_apart(one, other)
+        for first_job, second_job in combinations(self.statements, 2):
+            if isinstance(first_job, InsertJob) and isinstance(second_job, InsertJob):
+                _require_apart(first_job, second_job)
 
 
 def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
@@ -639,26 +648,34 @@ def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
     Raises:
         InvalidJob: Two of them change one table.
     """
-    changed = [table for table, changes in statements if changes and not awaits_rendering(table)]
-    for table in changed:
-        if changed.count(table) > 1:
+    changed_tables = [
+        table for table, changes in statements if changes and not awaits_rendering(table)
+    ]
+    for table in changed_tables:
+        if changed_tables.count(table) > 1:
             raise InvalidJob(
-                f"{table} is changed by {changed.count(table)} statements of one transaction, none "
+                f"{table} is changed by {changed_tables.count(table)} statements of one transaction, none "
                 "of which would see the other's rows.",
                 remedy="Make them one MERGE, or run them in transactions of their own.",
             )
 
 
-def _require_apart(one: InsertJob, other: InsertJob) -> None:
+def _require_apart(first_insert: InsertJob, second_insert: InsertJob) -> None:
     """Refuse an overwrite of a known partition that the other statement writes."""
-    if one.target.lower() != other.target.lower() or not (one.overwrite or other.overwrite):
+    if first_insert.target.lower() != second_insert.target.lower() or not (
+        first_insert.overwrite or second_insert.overwrite
+    ):
         return
-    if one.partitions is None or other.partitions is None:
+    if first_insert.partitions is None or second_insert.partitions is None:
         return  # A conflict is detected when the rows are known.
-    shared = [spec for spec in one.partitions if _lower(spec) in map(_lower, other.partitions)]
+    shared = [
+        spec
+        for spec in first_insert.partitions
+        if _lower(spec) in map(_lower, second_insert.partitions)
+    ]
     if shared:
         raise InvalidJob(
-            f"{one.target} is overwritten and written at the same time in {dict(shared[0])}.",
+            f"{first_insert.target} is overwritten and written at the same time in {dict(shared[0])}.",
             remedy="Write all rows by the one statement that overwrites.",
         )
 

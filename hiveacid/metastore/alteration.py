@@ -102,19 +102,19 @@ def alter_table(
         TableReplaced: The table was dropped or replaced.
     """
     is_sent = False
-    known = client.features.keeps_constraints is not None
-    constraints = None if known else all_constraints(client, table.ref)
+    is_known = client.features.keeps_constraints is not None
+    constraints = None if is_known else all_constraints(client, table.ref)
     for _ in range(TRIES):
         raw = same_creation(client, table).raw
         settings = {**KEEP_STATISTICS, **(context or {})}
-        expected = _expected(raw) if compares else {}
+        expectations = _expected(raw) if compares else {}
         if not change(raw):
             if is_sent and constraints is not None:
                 _require_same_constraints(client, table.ref, constraints)
             return is_sent
         confirm()
         try:
-            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm, expected)
+            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm, expectations)
         except AnswerLost:
             is_sent = True  # Perhaps; the next definition shows it.
             continue
@@ -139,14 +139,14 @@ def compares_definitions(
     """
     for _ in range(TRIES):
         raw = same_creation(client, table).raw
-        expected = _expected(raw)
-        if not expected or not client.features.compares_definitions:
+        expectations = _expected(raw)
+        if not expectations or not client.features.compares_definitions:
             return False
         mark_changed(raw)
         confirm()
-        done = _replace_compared(client, table.ref, raw, {**KEEP_STATISTICS, **expected})
-        if done is not False:
-            return bool(done)
+        is_replaced = _replace_compared(client, table.ref, raw, {**KEEP_STATISTICS, **expectations})
+        if is_replaced is not False:
+            return bool(is_replaced)
     raise overtaken(table.ref)
 
 
@@ -162,25 +162,25 @@ def mark_changed(raw: Any) -> None:
     raw.parameters[DDL_TIME] = str(max(int(time.time()), earliest))
 
 
-def forget_row_count(described: Any) -> bool:
+def forget_row_count(definition: Any) -> bool:
     """Mark the number of rows as unknown and all statistics as inaccurate.
 
     The number is not maintained: a writer that is killed before the commit, or a concurrent writer,
     would leave a wrong one.
 
     Args:
-        described: The Thrift struct of a table or a partition; its parameters change.
+        definition: The Thrift struct of a table or a partition; its parameters change.
 
     Returns:
         Whether the parameters changed.
     """
-    before = dict(described.parameters or {})
-    after = {name: value for name, value in before.items() if name != ACCURATE}
+    old_parameters = dict(definition.parameters or {})
+    new_parameters = {name: value for name, value in old_parameters.items() if name != ACCURATE}
     # In partitioned tables, only the partitions have numbers.
-    if not getattr(described, "partitionKeys", None):
-        after[ROW_COUNT] = UNKNOWN_ROW_COUNT
-    described.parameters = after
-    return after != before
+    if not getattr(definition, "partitionKeys", None):
+        new_parameters[ROW_COUNT] = UNKNOWN_ROW_COUNT
+    definition.parameters = new_parameters
+    return new_parameters != old_parameters
 
 
 def send_definition(
@@ -209,17 +209,17 @@ def _replace(
     settings: Mapping[str, str],
     writer: Writer | None,
     confirm: Callable[[], None],
-    expected: Mapping[str, str],
+    expectations: Mapping[str, str],
 ) -> bool:
     """Replace the definition of a table that has not changed since it was read.
 
     Returns:
         Whether it was replaced.
     """
-    if expected and client.features.compares_definitions:
-        done = _replace_compared(client, ref, raw, {**settings, **expected}, writer)
-        if done is not None:
-            return done
+    if expectations and client.features.compares_definitions:
+        is_replaced = _replace_compared(client, ref, raw, {**settings, **expectations}, writer)
+        if is_replaced is not None:
+            return is_replaced
         confirm()
     try:
         _send(client, ref, raw, settings, writer)
@@ -259,13 +259,13 @@ def _require_held(ref: TableRef, confirm: Callable[[], None]) -> None:
     """Make sure that no client with locks has changed a definition while it was replaced."""
     try:
         confirm()
-    except TransactionAborted as lost:
+    except TransactionAborted as lock_loss:
         raise MetastoreError(
             f"The locks on {ref} were lost while its definition was replaced, so that a change which"
             " another client made in this time may have been reverted.",
             remedy="Compare the columns and properties of the table with the expected ones, correct"
             " them, and run the job again.",
-        ) from lost
+        ) from lock_loss
 
 
 def _send(
@@ -323,14 +323,14 @@ def change_columns(
         TableReplaced: The table was dropped, moved or replaced since its lookup.
     """
     ref = table.ref
-    chosen: list[list[HiveColumn]] = []
+    column_choices: list[list[HiveColumn]] = []
 
     def change(raw: Any) -> bool:
         table = HiveTable.from_thrift(raw)
-        if _commented(table.columns) in chosen:
+        if _commented(table.columns) in column_choices:
             return False
         columns = tuple(choose(table))
-        chosen.append(_commented(columns))
+        column_choices.append(_commented(columns))
         raw.sd.cols = [
             idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
         ]
@@ -338,16 +338,21 @@ def change_columns(
         return columns != table.columns
 
     # It blocks only clients that request locks.
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as locked_table:
         table = require_same_table(client, table)
         columns = tuple(choose(table))
         if columns != table.columns:
             _require_constraints_kept(client, ref)
         writer = None
         if columns[: len(table.columns)] != table.columns:
-            writer = _forget_accurate(client, table, held)
+            writer = _forget_accurate(client, table, locked_table)
         alter_table(
-            client, table, change, held.confirm_alive, context={"CASCADE": "true"}, writer=writer
+            client,
+            table,
+            change,
+            locked_table.confirm_alive,
+            context={"CASCADE": "true"},
+            writer=writer,
         )
         return client.get_table(ref)
 
@@ -372,13 +377,13 @@ def forget_statistics(
         Whether the definition of the table had to be changed.
     """
     table = current or client.get_table(ref)
-    changed = forget_row_count(deepcopy(table.raw)) and alter_table(
+    is_changed = forget_row_count(deepcopy(table.raw)) and alter_table(
         client, table, forget_row_count, writer.confirm, writer=writer
     )
     alter_partitions(
         client, table, partitions, lambda partition: forget_row_count(partition.raw), writer
     )
-    return changed
+    return is_changed
 
 
 def alter_partitions(
@@ -404,13 +409,15 @@ def alter_partitions(
     """
     for batch in batches(names):
         for _ in range(TRIES):
-            changed = [each for each in client.get_partitions(table, batch) if change(each)]
-            if not changed:
+            changed_partitions = [
+                partition for partition in client.get_partitions(table, batch) if change(partition)
+            ]
+            if not changed_partitions:
                 break
             writer.confirm()
-            is_answered = _send_partitions(client, table.ref, changed, writer)
+            is_answered = _send_partitions(client, table.ref, changed_partitions, writer)
             read = partial(require_same_table, client, table)
-            table = complete_columns(client, table, changed, read, writer)
+            table = complete_columns(client, table, changed_partitions, read, writer)
             if is_answered:
                 break
         else:
@@ -477,16 +484,18 @@ def complete_columns(
         ]
         for partition in behind:
             partition.raw.sd.cols = deepcopy(now.raw.sd.cols)
-        if all(_send_partitions(client, now.ref, each, writer) for each in batches(behind)):
+        if all(_send_partitions(client, now.ref, batch, writer) for batch in batches(behind)):
             table = now
     raise overtaken(table.ref)
 
 
 def _is_behind(
-    columns: tuple[HiveColumn, ...], before: tuple[HiveColumn, ...], now: tuple[HiveColumn, ...]
+    columns: tuple[HiveColumn, ...],
+    old_columns: tuple[HiveColumn, ...],
+    now: tuple[HiveColumn, ...],
 ) -> bool:
     """Return whether a partition lacks a change of the columns of its table."""
-    return columns != now and (columns == before or columns == now[: len(columns)])
+    return columns != now and (columns == old_columns or columns == now[: len(columns)])
 
 
 def _commented(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
@@ -504,33 +513,37 @@ def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
 
 
 def _require_same_constraints(
-    client: MetastoreClient, ref: TableRef, before: TableConstraints
+    client: MetastoreClient, ref: TableRef, old_constraints: TableConstraints
 ) -> None:
     """Raise MetastoreError if the metastore has changed the constraints of a table, too."""
-    after = all_constraints(client, ref).all
-    changed = [each for each in before.all if each not in after]
-    changed += [each for each in after if each not in before.all]
-    if changed:
+    new_constraints = all_constraints(client, ref).all
+    changed_constraints = [
+        constraint for constraint in old_constraints.all if constraint not in new_constraints
+    ]
+    changed_constraints += [
+        constraint for constraint in new_constraints if constraint not in old_constraints.all
+    ]
+    if changed_constraints:
         raise MetastoreError(
             f"The metastore has changed the constraints of {ref} together with its definition:"
-            f" {first_names(sorted({str(each.name) for each in changed}))}.",
+            f" {first_names(sorted({str(constraint.name) for constraint in changed_constraints}))}.",
             remedy="Correct the constraints in Hive.",
         )
 
 
 def _forget_accurate(
-    client: MetastoreClient, table: HiveTable, held: ExclusiveTable
+    client: MetastoreClient, table: HiveTable, locked_table: ExclusiveTable
 ) -> Writer | None:
     """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
     if not client.features.versions_definitions:
         return None
     partitions = client.get_partitions(table) if table.partition_keys else []
-    accurate = [each.name for each in partitions if ACCURATE in each.parameters]
+    accurate = [partition.name for partition in partitions if ACCURATE in partition.parameters]
     if not accurate and ACCURATE not in table.parameters:
         return None
-    write_id = client.allocate_write_id(held.txn_id, table.ref)
-    snapshot = Snapshot.take(client, [table.ref], held.txn_id)
-    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name], held.confirm_alive)
+    write_id = client.allocate_write_id(locked_table.txn_id, table.ref)
+    snapshot = Snapshot.take(client, [table.ref], locked_table.txn_id)
+    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name], locked_table.confirm_alive)
     forget_statistics(client, table.ref, accurate, writer)
     return writer
 
@@ -563,8 +576,8 @@ def _send_partitions(
         if writer is not None:
             request.writeId = writer.write_id
             request.validWriteIdList = writer.write_ids.format()
-            for each in raw:
-                each.writeId = writer.write_id
+            for raw_partition in raw:
+                raw_partition.writeId = writer.write_id
         client.call(idl_tables.alter_partitions_req, request, about=about)
         return True
     return False

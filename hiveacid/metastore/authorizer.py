@@ -9,7 +9,7 @@ from functools import cache
 
 from hiveacid.errors import AccessRefused, InvalidJob
 from hiveacid.jobs.job import Access
-from hiveacid.jobs.options import setting
+from hiveacid.settings import setting
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ def require_access(user: str, accesses: Iterable[Access]) -> None:
     :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails; or there is no
         access that it could decide on.
     """
-    named = tuple(accesses)
-    if not named:
+    access_list = tuple(accesses)
+    if not access_list:
         raise AccessRefused(
             f"{user} would work on nothing that has a name, so nobody can permit it.",
             remedy="Name the table.",
@@ -34,7 +34,7 @@ def require_access(user: str, accesses: Iterable[Access]) -> None:
     path = authorizer_path()
     if not path:
         return
-    for access in named:
+    for access in access_list:
         try:
             allowed = _authorizer(path)(
                 user=user, table=access.table, columns=access.columns, action=access.action
@@ -95,7 +95,7 @@ def _authorizer(path: str) -> Callable[..., object]:
     module, _, name = path.rpartition(".")
     if not module:
         raise InvalidJob(f"{_SETTING} {path!r} is not the dotted path of a callable.")
-    found: Callable[..., object] = getattr(importlib.import_module(module), name)
-    if not callable(found):
+    authorizer: Callable[..., object] = getattr(importlib.import_module(module), name)
+    if not callable(authorizer):
         raise InvalidJob(f"{_SETTING} {path!r} is not callable.")
-    return found
+    return authorizer

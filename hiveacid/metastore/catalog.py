@@ -229,10 +229,10 @@ class HiveTable:
     @property
     def stored_columns(self) -> tuple[HiveColumn, ...]:
         """All columns stored in its files, also for a table that is reduced to some of them."""
-        known = _read_columns(self.raw.sd)
-        names = {column.name for column in known}
+        listed_columns = _read_columns(self.raw.sd)
+        names = {column.name for column in listed_columns}
         # New columns of a table come after those in the metastore.
-        return (*known, *(column for column in self.columns if column.name not in names))
+        return (*listed_columns, *(column for column in self.columns if column.name not in names))
 
     @property
     def mapped_columns(self) -> MappedColumns:
@@ -255,20 +255,20 @@ class HiveTable:
     @property
     def _column_mapping(self) -> ColumnMapping | None:
         if self.serde == StorageFormat.PARQUET.value.serde:
-            given = {**self.parameters, **self.serde_parameters}.get(PARQUET_BY_POSITION, "")
-            by_position = given.strip().lower() == "true"
+            setting = {**self.parameters, **self.serde_parameters}.get(PARQUET_BY_POSITION, "")
+            by_position = setting.strip().lower() == "true"
             return ColumnMapping.POSITION if by_position else ColumnMapping.NAME
-        stated = self.parameters.get(COLUMN_MAPPING)
-        if stated is None:
+        property_value = self.parameters.get(COLUMN_MAPPING)
+        if property_value is None:
             return self.default_mapping
-        given = stated.strip().lower()
-        if given not in list(ColumnMapping):
+        setting = property_value.strip().lower()
+        if setting not in list(ColumnMapping):
             raise UnsupportedTable(
-                f"{self.ref.full_name} has the property {COLUMN_MAPPING}={given[:100]!r}, which is"
+                f"{self.ref.full_name} has the property {COLUMN_MAPPING}={setting[:100]!r}, which is"
                 " not a column mapping.",
                 remedy=f"Set it to {' or '.join(ColumnMapping)}, or remove it.",
             )
-        return ColumnMapping(given)
+        return ColumnMapping(setting)
 
     @property
     def orc_codec(self) -> str:
@@ -291,14 +291,14 @@ class HiveTable:
         Raises:
             UnsupportedTable: The value is invalid.
         """
-        given = self.parameters.get(name, str(default))
-        if not _NUMBER.fullmatch(given) or int(given) not in allowed:
+        property_value = self.parameters.get(name, str(default))
+        if not _NUMBER.fullmatch(property_value) or int(property_value) not in allowed:
             raise UnsupportedTable(
-                f"{self.ref.full_name} has the property {name}={given[:100]!r}, which is no number "
+                f"{self.ref.full_name} has the property {name}={property_value[:100]!r}, which is no number "
                 f"from {allowed[0]} to {allowed[-1]}.",
                 remedy=f"Set it to {default}, for example, or remove it.",
             )
-        return int(given)
+        return int(property_value)
 
     @property
     def local_time_columns(self) -> list[str]:
@@ -510,18 +510,20 @@ def layout_of(table: HiveTable, partition: HivePartition | None = None) -> Bucke
     """
     if not (names := clustering_columns(table, partition)):
         return None
-    known = {
+    columns_by_name = {
         column.name.lower(): BucketColumn(position, column.name.lower(), column.type.lower())
         for position, column in enumerate(table.columns)
     }
     for name in names:
-        if name not in known:
+        if name not in columns_by_name:
             where = "" if partition is None else f"The partition {partition.name} of "
             raise TypeMismatch(
                 f"{where}{table.ref.full_name} is clustered by {name}, which the table lacks."
             )
     count = (table if partition is None else partition).num_buckets
-    return BucketLayout(tuple(known[name] for name in names), count, table.bucketing_version)
+    return BucketLayout(
+        tuple(columns_by_name[name] for name in names), count, table.bucketing_version
+    )
 
 
 def require_orc(table: HiveTable, partition: HivePartition | None) -> None:

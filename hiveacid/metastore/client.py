@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled, UserError
-from hiveacid.jobs.options import ALWAYS, AUTO, AllowedLocations, MetastoreOptions
+from hiveacid.jobs.options import ALWAYS, AUTO, MetastoreOptions
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.permitted import ask_again, require_permitted
 from hiveacid.metastore.thrift import idl_tables, idl_txns
@@ -22,7 +22,7 @@ from hiveacid.metastore.thrift.answers import (
 )
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.rules.features import Features
-from hiveacid.rules.location import Location
+from hiveacid.rules.location import AllowedLocations, Location
 from hiveacid.rules.locks import DataOperation, LockComponent
 from hiveacid.rules.metastore_version import MetastoreVersion
 from hiveacid.rules.names import TableRef
@@ -100,8 +100,8 @@ class MetastoreClient:
     @property
     def column_mapping(self) -> ColumnMapping | None:
         """The mapping of columns in ORC files: configured, or the default of this Hive if known."""
-        given = self.options.column_mapping
-        return self.features.column_mapping if given is None else ColumnMapping(given)
+        mapping_name = self.options.column_mapping
+        return self.features.column_mapping if mapping_name is None else ColumnMapping(mapping_name)
 
     @property
     def user(self) -> str:
@@ -205,8 +205,8 @@ class MetastoreClient:
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or self.user
         if constraints and not self.features.takes_requests:
-            given = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
-            values = [getattr(given, field) or [] for field in given.__slots__]
+            call_struct = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
+            values = [getattr(call_struct, field) or [] for field in call_struct.__slots__]
             self.call(idl_tables.create_table_with_constraints, *values, about=name)
         elif not self.features.takes_requests:
             self.call(idl_tables.create_table, raw, about=name)
@@ -247,21 +247,23 @@ class MetastoreClient:
             TableNotFound: The table was dropped meanwhile.
         """
         ref = table.ref
-        wanted = self.get_partition_names(ref) if names is None else names
-        if not wanted:
+        requested_names = self.get_partition_names(ref) if names is None else names
+        if not requested_names:
             # Version 4 also lists no names for a table that was dropped.
             self.get_table(ref)
         try:
             partitions = [
                 partition
-                for batch in batches(wanted)
+                for batch in batches(requested_names)
                 for partition in self.call(
                     idl_tables.get_partitions_by_names,
                     ref.database,
                     ref.name,
                     list(batch),
                     about=ref.full_name,
-                    read=lambda raw: [HivePartition.from_thrift(table, each) for each in raw],
+                    read=lambda raw: [
+                        HivePartition.from_thrift(table, raw_partition) for raw_partition in raw
+                    ],
                 )
             ]
         except MetastoreCallFailed:
@@ -404,14 +406,14 @@ class MetastoreClient:
 
         def read(answer: Any) -> dict[str, ValidWriteIdList]:
             return {
-                seen.fullTableName: ValidWriteIdList.from_table(
-                    seen.fullTableName,
-                    seen.writeIdHighWaterMark,
-                    seen.invalidWriteIds,
-                    seen.minOpenWriteId,
-                    seen.abortedBits,
+                table_write_ids.fullTableName: ValidWriteIdList.from_table(
+                    table_write_ids.fullTableName,
+                    table_write_ids.writeIdHighWaterMark,
+                    table_write_ids.invalidWriteIds,
+                    table_write_ids.minOpenWriteId,
+                    table_write_ids.abortedBits,
                 )
-                for seen in answer.tblValidWriteIds
+                for table_write_ids in answer.tblValidWriteIds
             }
 
         return dict(self.call(idl_txns.get_valid_write_ids, request, read=read))

@@ -135,34 +135,34 @@ class QueuedCompaction:
     def __str__(self) -> str:
         place = f"{self.table}/{self.partition}" if self.partition else self.table.full_name
         worker = f", worker {self.worker_id}" if self.worker_id else ""
-        since = self.started_at or self.enqueued_at
-        time = f" since {since:%F %T} UTC" if since else ""
+        start_time = self.started_at or self.enqueued_at
+        time = f" since {start_time:%F %T} UTC" if start_time else ""
         return printable(
             f"request {self.id} ({self.type} of {place}) is {self.state}{time}{worker}"
         )
 
     @classmethod
-    def from_thrift(cls, shown: Any) -> Self:
+    def from_thrift(cls, raw_entry: Any) -> Self:
         """Read the metastore's own struct."""
         return cls(
-            id=shown.id or 0,
-            table=TableRef(shown.dbname, shown.tablename),
-            partition=shown.partitionname or None,
-            type=_TYPES.get(shown.type, f"type {shown.type}"),
-            state=shown.state,
-            worker_id=shown.workerid,
-            worker_version=shown.workerVersion,
-            pool=None if shown.poolName == "default" else shown.poolName,
-            txn_id=shown.txnId or None,
+            id=raw_entry.id or 0,
+            table=TableRef(raw_entry.dbname, raw_entry.tablename),
+            partition=raw_entry.partitionname or None,
+            type=_TYPES.get(raw_entry.type, f"type {raw_entry.type}"),
+            state=raw_entry.state,
+            worker_id=raw_entry.workerid,
+            worker_version=raw_entry.workerVersion,
+            pool=None if raw_entry.poolName == "default" else raw_entry.poolName,
+            txn_id=raw_entry.txnId or None,
             # Version 4.0 returns it in a field whose name predates write ids.
-            highest_write_id=shown.hightestTxnId or None,
-            next_txn_id=shown.nextTxnId or None,
-            enqueued_at=instant(shown.enqueueTime),
-            started_at=instant(shown.start),
-            committed_at=instant(shown.commitTime),
-            cleaning_since=instant(shown.cleanerStart),
-            error=shown.errorMessage,
-            run_as=shown.runAs,
+            highest_write_id=raw_entry.hightestTxnId or None,
+            next_txn_id=raw_entry.nextTxnId or None,
+            enqueued_at=instant(raw_entry.enqueueTime),
+            started_at=instant(raw_entry.start),
+            committed_at=instant(raw_entry.commitTime),
+            cleaning_since=instant(raw_entry.cleanerStart),
+            error=raw_entry.errorMessage,
+            run_as=raw_entry.runAs,
         )
 
 
@@ -302,12 +302,14 @@ class CompactionQueue:
                 if state == SUCCEEDED:
                     return
                 if pause is None:
-                    unknown = (
+                    uncertainty = (
                         f"It is unknown whether request {entry.id} of {entry.table} is cleaned"
                     )
-                    found = unknown if state is None else f"{entry} after its files were removed"
+                    state_text = (
+                        uncertainty if state is None else f"{entry} after its files were removed"
+                    )
                     raise type(failure)(
-                        f"{found}: {failure.what}",
+                        f"{state_text}: {failure.what}",
                         remedy="Clean the table again, which only repeats this report. If it fails"
                         " again, look into the metastore's log.",
                     ) from failure
@@ -318,7 +320,9 @@ class CompactionQueue:
 
         That is no evidence of a cleaning: it also forgets the requests of dropped tables.
         """
-        return next((shown.state for shown in self.show(entry.table) if shown.id == entry.id), None)
+        return next(
+            (request.state for request in self.show(entry.table) if request.id == entry.id), None
+        )
 
     def show(
         self, ref: TableRef | None = None, partition: str | None = None
@@ -333,7 +337,7 @@ class CompactionQueue:
         if self._client.features.filters_queue:
             request.dbName, request.tbName = ref and ref.database, ref and ref.name
             request.partName = partition
-        shown: list[QueuedCompaction] = self._client.call(
+        entries: list[QueuedCompaction] = self._client.call(
             idl_txns.show_compact,
             request,
             read=lambda answer: [QueuedCompaction.from_thrift(entry) for entry in answer.compacts],
@@ -342,7 +346,7 @@ class CompactionQueue:
         return sorted(
             (
                 entry
-                for entry in shown
+                for entry in entries
                 if (ref is None or entry.table == ref)
                 and (partition is None or entry.partition == partition)
             ),
@@ -390,15 +394,15 @@ class CompactionQueue:
         """Return whether a request has a live owner or worker; end this package's dead requests."""
         if entry.state == READY_FOR_CLEANING:
             return entry.txn_id in txns.open
-        own = _OWN.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
-        if own is None or int(own[1]) in txns.open:
+        match = _OWN.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
+        if match is None or int(match[1]) in txns.open:
             return True
         if entry.txn_id is not None and txns.is_valid(entry.txn_id):
             # Its abort would be remembered: the death came between the commit and the mark.
             with suppress(MetastoreCallFailed):
                 self.compacted(entry)
         else:
-            self._end(entry, int(own[1]))
+            self._end(entry, int(match[1]))
         return False
 
     def _end(self, entry: QueuedCompaction, txn_id: int | None) -> None:
@@ -579,9 +583,9 @@ class CompactionTransaction(LiveTransaction):
             raise RuntimeError("A compaction can be entered only once; describe a new one.")
         try:
             self._begin()
-        except SnapshotMoved as moved:
+        except SnapshotMoved as conflict:
             # Hive's initiator concludes from failed requests that the next one will fail, too.
-            self.refuse(str(moved))
+            self.refuse(str(conflict))
             raise
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began: {error}")
@@ -674,11 +678,11 @@ class CompactionTransaction(LiveTransaction):
         """
         try:
             self._take_steps()
-        except AnswerLost as lost:
+        except AnswerLost as lost_answer:
             if self._claimed is not None and self._waiting is not None:
                 raise  # A request of another client can be claimed only once.
-            self.abort(f"an answer was lost: {lost.what}")
-            self._phases.note(f"Restarting: {lost.what}")
+            self.abort(f"an answer was lost: {lost_answer.what}")
+            self._phases.note(f"Restarting: {lost_answer.what}")
             self._state, self._claimed = State.NEW, None
             self._take_steps()
 
@@ -703,17 +707,22 @@ class CompactionTransaction(LiveTransaction):
             reason_to_stop = partial(self._check_lock, lock)
             lock.wait(started, self._lock_wait, reason_to_stop, self._phases)
         with self._phases(Phase.SNAPSHOT, "of what is committed"):
-            if self._renumbers and (other := self._client.latest_conflicting_txn(self.txn_id)) > 0:
+            if (
+                self._renumbers
+                and (conflicting_txn := self._client.latest_conflicting_txn(self.txn_id)) > 0
+            ):
                 raise SnapshotMoved(
-                    f"Transaction {other} committed a change of {self.ref} after the rebalance began."
+                    f"Transaction {conflicting_txn} committed a change of {self.ref} after the rebalance began."
                 )
             self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
             self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
 
     def _check_others(self) -> None:
-        for other in self._queue.live(self.ref, self.partition):
-            serve = other.state == INITIATED and self.features.has_queue
-            raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
+        for live_request in self._queue.live(self.ref, self.partition):
+            serve = live_request.state == INITIATED and self.features.has_queue
+            raise AlreadyCompacting(
+                f"In the way: {live_request}.", remedy=_SERVE_FIRST if serve else None
+            )
 
     def _claim(self) -> None:
         """Claim a request: the waiting one, or a new one of this process."""
@@ -723,7 +732,7 @@ class CompactionTransaction(LiveTransaction):
             raise AlreadyCompacting("Another worker took the request.")
         self._claimed = claimed
         self.own(self._give_up, f"request {claimed.id} from the queue")
-        opened = self._renumbers
+        txn_renumbers = self._renumbers
         if claimed.type in list(CompactionType):
             self.ref, self.partition = claimed.table, claimed.partition
             self.type = CompactionType(claimed.type)
@@ -731,7 +740,7 @@ class CompactionTransaction(LiveTransaction):
                 self._run_as = None  # Unknown for a request other than the one that was shown.
                 self._kind = _kind_of(self._client, self.ref)
         # The type of a transaction is for good, and so is a claim.
-        if claimed.type not in list(CompactionType) or self._renumbers != opened:
+        if claimed.type not in list(CompactionType) or self._renumbers != txn_renumbers:
             raise AlreadyCompacting(
                 f"Another worker has claimed it; the next request is {claimed}."
             )
@@ -746,8 +755,8 @@ class CompactionTransaction(LiveTransaction):
         ref, partition = self.ref, self.partition
         answer = self._queue.request(ref, partition, self.type, pool=pool, run_as=self._run_as)
         # A metastore that ignores pools would hand out a request of others.
-        proven = self.features.filters_queue and answer.accepted
-        entries = [] if proven else self._queue.show(ref, partition)
+        is_proven = self.features.filters_queue and answer.accepted
+        entries = [] if is_proven else self._queue.show(ref, partition)
         for ignored in (e for e in entries if e.id == answer.id and e.pool != pool):
             self._queue.failed(ignored, "It was requested in a pool, which the metastore ignores.")
             raise UnsupportedMetastore(
@@ -781,6 +790,6 @@ class CompactionTransaction(LiveTransaction):
         self.check_alive()
         if self.features.has_pools or lock.granted:
             return
-        for held in lock.blockers():
-            if held.table == advisory_table(self.ref):
-                raise AlreadyCompacting(f"Another compactor is active: {describe(held)}.")
+        for blocker in lock.blockers():
+            if blocker.table == advisory_table(self.ref):
+                raise AlreadyCompacting(f"Another compactor is active: {describe(blocker)}.")

@@ -56,7 +56,7 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
     request = idl_tables.AllTableConstraintsRequest(
         dbName=ref.database, tblName=ref.name, catName=_CATALOG
     )
-    found: TableConstraints = client.call(
+    constraints: TableConstraints = client.call(
         idl_tables.get_all_table_constraints,
         request,
         about=ref.full_name,
@@ -67,7 +67,7 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
             }
         ),
     )
-    return found
+    return constraints
 
 
 def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, list[Any]]:
@@ -81,11 +81,11 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
     """
     structs: dict[str, list[Any]] = defaultdict(list)
     for given in constraints:
-        each = replace(given, name=given.name or _new_name(given))
+        constraint = replace(given, name=given.name or _new_name(given))
         flags = {
-            "enable_cstr": each.enabled,
-            "validate_cstr": each.validated,
-            "rely_cstr": each.rely,
+            "enable_cstr": constraint.enabled,
+            "validate_cstr": constraint.validated,
+            "rely_cstr": constraint.rely,
         }
         of_table = {
             "catName": _CATALOG,
@@ -93,47 +93,47 @@ def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, li
             "table_name": ref.name,
             **flags,
         }
-        match each:
+        match constraint:
             case NotNull():
                 structs["notNullConstraints"].append(
                     idl_tables.SQLNotNullConstraint(
-                        column_name=each.column.lower(), nn_name=each.name, **of_table
+                        column_name=constraint.column.lower(), nn_name=constraint.name, **of_table
                     )
                 )
             case Default():
                 structs["defaultConstraints"].append(
                     idl_tables.SQLDefaultConstraint(
-                        column_name=each.column.lower(),
-                        default_value=each.value,
-                        dc_name=each.name,
+                        column_name=constraint.column.lower(),
+                        default_value=constraint.value,
+                        dc_name=constraint.name,
                         **of_table,
                     )
                 )
             case Check():
                 structs["checkConstraints"].append(
                     idl_tables.SQLCheckConstraint(
-                        column_name=each.column and each.column.lower(),
-                        check_expression=each.expression,
-                        dc_name=each.name,
+                        column_name=constraint.column and constraint.column.lower(),
+                        check_expression=constraint.expression,
+                        dc_name=constraint.name,
                         **of_table,
                     )
                 )
             case Key(type="foreign"):
-                structs["foreignKeys"] += _foreign_key(ref, each, flags)
+                structs["foreignKeys"] += _foreign_key(ref, constraint, flags)
             case Key():
                 field, struct, name = (
                     ("primaryKeys", idl_tables.SQLPrimaryKey, "pk_name")
-                    if each.type == "primary"
+                    if constraint.type == "primary"
                     else ("uniqueConstraints", idl_tables.SQLUniqueConstraint, "uk_name")
                 )
                 structs[field] += [
                     struct(
                         column_name=column.lower(),
                         key_seq=number,
-                        **{name: each.name},
+                        **{name: constraint.name},
                         **of_table,
                     )
-                    for number, column in enumerate(each.columns, start=1)
+                    for number, column in enumerate(constraint.columns, start=1)
                 ]
     return dict(structs)
 
@@ -145,11 +145,11 @@ def _new_name(constraint: Constraint) -> str:
 
 
 def _foreign_key(ref: TableRef, key: Key, flags: Mapping[str, bool]) -> list[Any]:
-    other = TableRef.parse(key.references or "")
+    parent_table = TableRef.parse(key.references or "")
     return [
         idl_tables.SQLForeignKey(
-            pktable_db=other.database,
-            pktable_name=other.name,
+            pktable_db=parent_table.database,
+            pktable_name=parent_table.name,
             pkcolumn_name=referenced.lower(),
             fktable_db=ref.database,
             fktable_name=ref.name,
@@ -204,10 +204,10 @@ class _OfTable:
         return self._listed(idl_tables.get_check_constraints, request, "checkConstraints")
 
     def _listed(self, call: Any, request: Any, field: str) -> list[Any]:
-        found: list[Any] = self._call(
+        structs: list[Any] = self._call(
             call, request, read=lambda answer: list(getattr(answer, field) or ())
         )
-        return found
+        return structs
 
 
 def _parsed(**structs: Iterable[Any]) -> TableConstraints:
@@ -242,8 +242,8 @@ def _parsed(**structs: Iterable[Any]) -> TableConstraints:
 
 def _keys(kind: KeyType, name: str, structs: Iterable[Any]) -> list[Key]:
     return [
-        Key(type=kind, columns=[raw.column_name for raw in key], name=named, **_flags(key[0]))
-        for named, key in _grouped(name, structs).items()
+        Key(type=kind, columns=[raw.column_name for raw in key], name=key_name, **_flags(key[0]))
+        for key_name, key in _grouped(name, structs).items()
     ]
 
 
@@ -252,12 +252,12 @@ def _foreign_keys(structs: Iterable[Any]) -> list[Key]:
         Key(
             type="foreign",
             columns=[raw.fkcolumn_name for raw in key],
-            name=named,
+            name=key_name,
             references=TableRef(key[0].pktable_db, key[0].pktable_name).full_name,
             referenced_columns=[raw.pkcolumn_name for raw in key],
             **_flags(key[0]),
         )
-        for named, key in _grouped("fk_name", structs).items()
+        for key_name, key in _grouped("fk_name", structs).items()
     ]
 
 

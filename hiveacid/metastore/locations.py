@@ -83,10 +83,10 @@ class Warehouse:
             client: The metastore: three calls.
         """
         store = _STORE.match(client.get_database(_DEFAULT).location or "")
-        given = [client.config_value(name, "").rstrip("/") for name in _WAREHOUSES]
+        folders = [client.config_value(name, "").rstrip("/") for name in _WAREHOUSES]
         self.roots = [
             root if store is None or _STORE.match(root) else f"{store[0]}{root}"
-            for root in given
+            for root in folders
             if root
         ]
 
@@ -125,16 +125,20 @@ class Locations:
         with self._lock:
             if self._listed is None:
                 self._listed = tuple(_locations_of_tables(self._client, table.raw.catName))
-            listed = self._listed
+            all_locations = self._listed
         prefix = f"{table.ref.full_name}/"
-        own = {
+        own_locations = {
             name.removeprefix(prefix): self._client.require_location(
                 table.ref, plain_location(location)
             )
-            for name, location in listed
+            for name, location in all_locations
             if name.startswith(prefix)
         }
-        return own, [each for each in listed if not f"{each[0]}/".startswith(prefix)]
+        return own_locations, [
+            location_entry
+            for location_entry in all_locations
+            if not f"{location_entry[0]}/".startswith(prefix)
+        ]
 
 
 def _locations_of_tables(
@@ -152,13 +156,13 @@ def _locations_of_tables(
             yield ref.full_name, table.sd.location
             keys = [key.name for key in table.partitionKeys or () if partitions]
             try:
-                found = _partition_locations(client, ref, catalog, keys) if keys else {}
+                raw_locations = _partition_locations(client, ref, catalog, keys) if keys else {}
             except (TableNotFound, MetastoreCallFailed):
                 # Releases word it differently that a table is gone; and a failure does not mean that.
                 if ref.name in client.get_tables(database):
                     raise
                 continue
-            for partition, location in found.items():
+            for partition, location in raw_locations.items():
                 yield f"{ref}/{partition}", location
 
 
@@ -188,10 +192,10 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
         AccessRefused: A location is not allowed.
     """
     keys = [key.name for key in table.partition_keys]
-    found = _partition_locations(client, table.ref, table.raw.catName, keys)
+    raw_locations = _partition_locations(client, table.ref, table.raw.catName, keys)
     return {
         name: client.require_location(table.ref, plain_location(location))
-        for name, location in found.items()
+        for name, location in raw_locations.items()
     }
 
 

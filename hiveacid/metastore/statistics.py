@@ -69,7 +69,7 @@ class StoredStatistics:
 
     def parameters(self) -> dict[str, str]:
         """The parameters that declare these statistics accurate."""
-        exact = sorted({each.column.name for each in self.columns} | self.still_exact)
+        exact = sorted({column.column.name for column in self.columns} | self.still_exact)
         accurate: dict[str, Any] = {"BASIC_STATS": "true"}
         if exact:
             accurate["COLUMN_STATS"] = dict.fromkeys(exact, "true")
@@ -105,23 +105,28 @@ def columns_with_statistics(
     """
     ref = table.ref
     # Hive 3.1 ignores the engine; others require it.
-    named = {"dbName": ref.database, "tblName": ref.name, "colNames": list(columns)}
-    named["engine"] = _ENGINE
+    table_fields = {"dbName": ref.database, "tblName": ref.name, "colNames": list(columns)}
+    table_fields["engine"] = _ENGINE
     of_table = client.call(
-        idl.get_table_statistics_req, idl.TableStatsRequest(**named), about=ref.full_name
+        idl.get_table_statistics_req, idl.TableStatsRequest(**table_fields), about=ref.full_name
     )
-    found: dict[str | None, dict[str, tuple[Any, Any]]] = {None: _bounds(of_table.tableStats)}
+    bounds_by_partition: dict[str | None, dict[str, tuple[Any, Any]]] = {
+        None: _bounds(of_table.tableStats)
+    }
     for start in range(0, len(partitions), _PARTITIONS_PER_CALL):
         names = list(partitions[start : start + _PARTITIONS_PER_CALL])
-        request = idl.PartitionsStatsRequest(**named, partNames=names)
+        request = idl.PartitionsStatsRequest(**table_fields, partNames=names)
         answer = client.call(idl.get_partitions_statistics_req, request, about=ref.full_name)
-        found |= {name: _bounds(stored) for name, stored in (answer.partStats or {}).items()}
-    return {name: known for name, known in found.items() if known}
+        bounds_by_partition |= {
+            name: _bounds(partition_stats)
+            for name, partition_stats in (answer.partStats or {}).items()
+        }
+    return {name: bounds for name, bounds in bounds_by_partition.items() if bounds}
 
 
-def _bounds(stored: Sequence[Any] | None) -> dict[str, tuple[Any, Any]]:
+def _bounds(column_stats: Sequence[Any] | None) -> dict[str, tuple[Any, Any]]:
     bounds = {}
-    for column in stored or ():
+    for column in column_stats or ():
         kinds = (getattr(column.statsData, name) for name in column.statsData.__slots__)
         data = next((kind for kind in kinds if kind is not None), None)
         low, high = (getattr(data, name, None) for name in ("lowValue", "highValue"))
@@ -140,16 +145,20 @@ def _plain_bound(bound: Any) -> Any:
     return bound
 
 
-def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
+def exact_columns(definition: Any, valid_write_ids: ValidWriteIdList) -> frozenset[str]:
     """Return the columns whose statistics the metastore promises to be exact for a reader.
 
     Args:
-        described: The Thrift struct of a table or a partition.
-        seen: The table's write ids that are valid for the reader.
+        definition: The Thrift struct of a table or a partition.
+        valid_write_ids: The table's write ids that are valid for the reader.
     """
-    if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
+    if (
+        definition.writeId
+        and definition.writeId > 0
+        and not valid_write_ids.is_valid(definition.writeId)
+    ):
         return frozenset()
-    accurate = _accurate_statistics(described)
+    accurate = _accurate_statistics(definition)
     if not _is_true(accurate.get("BASIC_STATS")):
         return frozenset()
     columns = accurate.get("COLUMN_STATS")
@@ -193,12 +202,15 @@ class StatisticsWriter:
 
         self._alter(partitions, change)
 
-    def store_columns(self, stored: Sequence[StoredStatistics]) -> None:
+    def store_columns(self, stored_statistics: Sequence[StoredStatistics]) -> None:
         """Store the statistics of columns, still without a promise."""
-        filled = [each for each in stored if each.columns]
-        for start in range(0, len(filled), _PARTITIONS_PER_CALL):
+        filled_statistics = [
+            partition_stats for partition_stats in stored_statistics if partition_stats.columns
+        ]
+        for start in range(0, len(filled_statistics), _PARTITIONS_PER_CALL):
             statistics = [
-                self._columns(each) for each in filled[start : start + _PARTITIONS_PER_CALL]
+                self._columns(partition_stats)
+                for partition_stats in filled_statistics[start : start + _PARTITIONS_PER_CALL]
             ]
             request = idl.SetPartitionsStatsRequest(
                 colStats=statistics, needMerge=False, engine=_ENGINE
@@ -209,14 +221,16 @@ class StatisticsWriter:
             self._writer.confirm()
             self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
 
-    def mark_accurate(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
+    def mark_accurate(self, stored_statistics: Sequence[StoredStatistics]) -> set[str | None]:
         """Declare statistics accurate where the announcement is still present.
 
         Returns:
             The partitions, or null for the table, with accurate statistics. A concurrent change
                 prevents the declaration.
         """
-        by_name = {each.partition: each for each in stored}
+        by_name = {
+            partition_stats.partition: partition_stats for partition_stats in stored_statistics
+        }
         names = [name for name in by_name if name is not None]
 
         def mark(raw: Any, name: str | None) -> bool:
@@ -251,23 +265,23 @@ class StatisticsWriter:
         self, by_name: Mapping[str | None, StoredStatistics], names: Sequence[str]
     ) -> set[str | None]:
         """Return where the promise remains, after removing the numbers of all others."""
-        described: dict[str | None, Any]
+        definitions: dict[str | None, Any]
         if None in by_name:
-            described = {None: self._client.get_table(self._ref).raw}
+            definitions = {None: self._client.get_table(self._ref).raw}
         else:
-            found = self._client.get_partitions(self._table, names)
-            described = {partition.name: partition.raw for partition in found}
-        kept = {
+            partitions = self._client.get_partitions(self._table, names)
+            definitions = {partition.name: partition.raw for partition in partitions}
+        accurate_names = {
             name
-            for name, raw in described.items()
+            for name, raw in definitions.items()
             if self._is_unchanged(
                 raw, raw.parameters.get(ACCURATE) == by_name[name].parameters()[ACCURATE]
             )
         }
-        broken = [name for name in described if name not in kept]
+        broken = [name for name in definitions if name not in accurate_names]
         if broken:
             self.forget([name for name in broken if name is not None])
-        return kept
+        return accurate_names
 
     def _alter(self, partitions: Sequence[str], change: Any) -> None:
         if partitions:
@@ -303,23 +317,23 @@ class StatisticsWriter:
     def _is_unchanged(self, raw: Any, unchanged: bool) -> bool:
         """Return whether a definition is unchanged since this transaction changed it."""
         versioned = self._client.features.versions_definitions
-        own = not versioned or raw.writeId == self._writer.write_id
-        return own and unchanged
+        is_own = not versioned or raw.writeId == self._writer.write_id
+        return is_own and unchanged
 
-    def _columns(self, stored: StoredStatistics) -> Any:
+    def _columns(self, stored_statistics: StoredStatistics) -> Any:
         longs = not self._client.features.has_timestamp_statistics
         return idl.ColumnStatistics(
             statsDesc=idl.ColumnStatisticsDesc(
-                isTblLevel=stored.partition is None,
+                isTblLevel=stored_statistics.partition is None,
                 dbName=self._ref.database,
                 tableName=self._ref.name,
-                partName=stored.partition,
+                partName=stored_statistics.partition,
             ),
             statsObj=[
                 idl.ColumnStatisticsObj(
-                    each.column.name, each.column.type, _data(each, longs=longs)
+                    column.column.name, column.column.type, _data(column, longs=longs)
                 )
-                for each in stored.columns
+                for column in stored_statistics.columns
             ],
             engine=_ENGINE,
         )
@@ -345,47 +359,56 @@ def _is_true(value: object) -> bool:
     return str(value).lower() == "true"
 
 
-def _data(stored: StoredColumn, *, longs: bool) -> Any:
+def _data(stored_column: StoredColumn, *, longs: bool) -> Any:
     """Return the metastore's struct; some store the seconds of timestamps as longs."""
-    found, kind = stored.statistics, stored.kind
-    counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
+    statistics, kind = stored_column.statistics, stored_column.kind
+    counts = {"numNulls": statistics.nulls, "numDVs": _NO_DISTINCT_COUNT}
     match kind:
         case StatisticsKind.BOOLEAN:
             booleans = idl.BooleanColumnStatsData(
-                numTrues=found.trues, numFalses=found.values - found.trues, numNulls=found.nulls
+                numTrues=statistics.trues,
+                numFalses=statistics.values - statistics.trues,
+                numNulls=statistics.nulls,
             )
             return idl.ColumnStatisticsData(booleanStats=booleans)
         case StatisticsKind.STRING:
-            lengths = {"maxColLen": found.longest, "avgColLen": found.average_length}
+            lengths = {"maxColLen": statistics.longest, "avgColLen": statistics.average_length}
             return idl.ColumnStatisticsData(
                 stringStats=idl.StringColumnStatsData(**lengths, **counts)
             )
         case StatisticsKind.BINARY:
             binaries = idl.BinaryColumnStatsData(
-                maxColLen=found.longest, avgColLen=found.average_length, numNulls=found.nulls
+                maxColLen=statistics.longest,
+                avgColLen=statistics.average_length,
+                numNulls=statistics.nulls,
             )
             return idl.ColumnStatisticsData(binaryStats=binaries)
         case StatisticsKind.DOUBLE:
             return idl.ColumnStatisticsData(
-                doubleStats=idl.DoubleColumnStatsData(found.low, found.high, **counts)
+                doubleStats=idl.DoubleColumnStatsData(statistics.low, statistics.high, **counts)
             )
         case StatisticsKind.DECIMAL:
-            type_ = parse_type(stored.column.type)
+            type_ = parse_type(stored_column.column.type)
             assert isinstance(type_, Decimal)
-            bounds = [_decimal(bound, type_.scale) for bound in (found.low, found.high)]
+            bounds = [_decimal(bound, type_.scale) for bound in (statistics.low, statistics.high)]
             return idl.ColumnStatisticsData(
                 decimalStats=idl.DecimalColumnStatsData(*bounds, **counts)
             )
         case StatisticsKind.DATE:
-            days = [None if day is None else idl.Date(day) for day in (found.low, found.high)]
+            days = [
+                None if day is None else idl.Date(day) for day in (statistics.low, statistics.high)
+            ]
             return idl.ColumnStatisticsData(dateStats=idl.DateColumnStatsData(*days, **counts))
         case StatisticsKind.TIMESTAMP if not longs:
-            times = [None if at is None else idl.Timestamp(at) for at in (found.low, found.high)]
+            times = [
+                None if moment is None else idl.Timestamp(moment)
+                for moment in (statistics.low, statistics.high)
+            ]
             return idl.ColumnStatisticsData(
                 timestampStats=idl.TimestampColumnStatsData(*times, **counts)
             )
     return idl.ColumnStatisticsData(
-        longStats=idl.LongColumnStatsData(found.low, found.high, **counts)
+        longStats=idl.LongColumnStatsData(statistics.low, statistics.high, **counts)
     )
 
 

@@ -11,15 +11,14 @@ from typing import Any, Self
 
 from hiveacid.errors import (
     HiveAcidError,
-    InsertOnlyTable,
     MetastoreCallFailed,
     MetastoreError,
-    NotTransactional,
     TableNotFound,
     TableReplaced,
     UnknownColumn,
     UnsupportedTable,
     UserError,
+    WrongTableKind,
 )
 from hiveacid.jobs.table_properties import FILE_PROPERTIES
 from hiveacid.metastore.catalog import HiveColumn, HiveDatabase, HivePartition, HiveTable
@@ -42,8 +41,7 @@ from hiveacid.rules.partitions import (
 )
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.rules.sql_tokens import columns_of
-from hiveacid.rules.texts import did_you_mean, plural
+from hiveacid.rules.texts import did_you_mean
 
 
 def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
@@ -63,24 +61,24 @@ def transactional_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
 
     Raises:
         TableNotFound: It does not exist.
-        NotTransactional: It is a plain table or a view.
+        WrongTableKind: It is a plain table or a view.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
+        raise WrongTableKind(f"{ref} is not a transactional table; only those are altered.")
     return table
 
 
 def require_transactional(table: HiveTable) -> None:
-    """Raise NotTransactional for a plain table and for a view."""
+    """Raise WrongTableKind for a plain table and for a view."""
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
+        raise WrongTableKind(f"{table.ref} is not a transactional table.")
 
 
 def require_versions(table: HiveTable) -> None:
-    """Raise NotTransactional for a table whose versions are read, but which has none."""
+    """Raise WrongTableKind for a table whose versions are read, but which has none."""
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not transactional: it has no versions.")
+        raise WrongTableKind(f"{table.ref} is not transactional: it has no versions.")
 
 
 def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
@@ -103,14 +101,13 @@ def check_kind(table: HiveTable, operation: Operation) -> None:
     """Reject operations that this kind of table does not support.
 
     Raises:
-        NotTransactional: The table is not transactional.
-        InsertOnlyTable: The table takes inserts only.
+        WrongTableKind: The table is not transactional; or the table takes inserts only.
     """
     require_transactional(table)
     changes = operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE)
     if table.kind is TableKind.INSERT_ONLY and changes:
         name = table.ref.full_name
-        raise InsertOnlyTable(
+        raise WrongTableKind(
             f"{name} is insert-only: {operation.value.lower()} is not possible.",
             remedy="Make it full ACID: CREATE TABLE ... STORED AS ORC TBLPROPERTIES "
             f"('transactional'='true') AS SELECT * FROM {name}; or, if it is stored as ORC and no "
@@ -129,110 +126,6 @@ def column_of(table: HiveTable, name: str) -> HiveColumn:
         if column.name.lower() == name.lower():
             return column
     raise UnknownColumn(f"{table.ref} has no column {name}.")
-
-
-def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]:
-    """The table's own spelling of some column names.
-
-    Raises:
-        UnknownColumn: The table has no such column.
-    """
-    known = {name.lower(): name for name in column_names(table)}
-    unknown = [name for name in names if unquoted(name).lower() not in known]
-    if unknown:
-        raise UnknownColumn(
-            f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
-            remedy=columns_there(unknown, known.values()),
-        )
-    return [known[unquoted(name).lower()] for name in names]
-
-
-def columns_of_row(names: Sequence[str], exclude: Collection[str], what: str) -> list[str]:
-    """Return the columns of a source that are part of its rows, without excluded ones.
-
-    Args:
-        names: The columns of the source.
-        exclude: The names of its excluded columns, in any case.
-        what: The name of the operation, at the beginning of the message.
-
-    Raises:
-        UnknownColumn: The source lacks an excluded column.
-    """
-    known, without = {name.lower() for name in names}, {name.lower() for name in exclude}
-    if unknown := [name for name in exclude if name.lower() not in known]:
-        raise UnknownColumn(
-            f"{what} excludes {', '.join(unknown)}, but the source has no such column.",
-            remedy=columns_there(unknown, names),
-        )
-    return [name for name in names if name.lower() not in without]
-
-
-def require_all_columns(
-    table: HiveTable,
-    names: Sequence[str],
-    what: str,
-    *,
-    some: bool = False,
-    exclude: Collection[str] = (),
-) -> None:
-    """Reject a source without one of the columns of a table.
-
-    Args:
-        table: The table.
-        names: The columns of the source that are part of its rows.
-        what: The name of the operation, at the beginning of the message.
-        some: Require only the partition keys.
-        exclude: The excluded columns of the source, which are not required unless they are
-            partition keys.
-
-    Raises:
-        UnknownColumn: The source lacks a column.
-    """
-    have = {name.lower() for name in names}
-    optional = {name.lower() for name in exclude} - table.key_types.keys()
-    wanted = [key.name for key in table.partition_keys] if some else column_names(table)
-    if missing := [name for name in wanted if name.lower() not in have | optional]:
-        keys = [name for name in missing if name.lower() in table.key_types]
-        grown = "" if keys else "; with merge_schema=True of the job, updates keep such columns"
-        raise UnknownColumn(
-            f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
-            remedy=f"Add them to the source or name the columns{grown}; it has {', '.join(names)}.",
-        )
-
-
-def require_full_row(table: HiveTable, row: Sequence[str] | None) -> None:
-    """Raise UnknownColumn unless the row of a merge has a value for each column, or is None."""
-    names = column_names(table)
-    if row is not None and len(names) != len(row):
-        raise UnknownColumn(
-            f"An insert clause of the merge has {plural(len(row), 'value')}, but "
-            f"{table.ref.full_name} has {plural(len(names), 'column')}: {', '.join(names)}.",
-            remedy="Give a value for each of them, or name the columns.",
-        )
-
-
-def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
-    """Reject an expression with a column that the table certainly lacks.
-
-    Args:
-        text: The expression.
-        alias: The table's name in it.
-        known: The columns of the table.
-        what: A description of the expression for the beginning of the message.
-
-    Raises:
-        UnknownColumn: The table lacks a column of the expression.
-    """
-    have = {name.lower() for name in known}
-    # A name that begins with an underscore may be a column that Spark adds to files.
-    unknown = [
-        name for name in columns_of(text, alias) if name not in have and not name.startswith("_")
-    ]
-    if unknown and alias.lower() not in have:
-        named = ", ".join(f"{alias}.{name}" for name in unknown)
-        raise UnknownColumn(
-            f"{what} names an unknown column: {named}.", remedy=columns_there(unknown, known)
-        )
 
 
 def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
@@ -321,8 +214,8 @@ def specified_partitions(
     for key, value in (static or {}).items():
         require_value(table, key, value)
     if partitions is None and static:
-        given = {key.lower() for key in static}
-        return [static] if given == table.key_types.keys() else None
+        static_keys = {key.lower() for key in static}
+        return [static] if static_keys == table.key_types.keys() else None
     return partitions
 
 
@@ -345,13 +238,13 @@ def names_of_partitions(
     names: list[str] | None = []
     for spec in specs:
         require_partition_keys(table, spec)
-        given = {key.lower(): value for key, value in spec.items()}
+        values_by_key = {key.lower(): value for key, value in spec.items()}
         for key, type_ in keys.items():
-            require_value(table, key, given[key])
-            if not has_one_meaning(given[key], type_):
+            require_value(table, key, values_by_key[key])
+            if not has_one_meaning(values_by_key[key], type_):
                 names = None
         if names is not None:
-            names.append(named_partition([given[key] for key in keys], keys))
+            names.append(named_partition([values_by_key[key] for key in keys], keys))
     return names and list(dict.fromkeys(names))
 
 
@@ -386,24 +279,28 @@ def partitions_of_insert(
             rows to the first.
     """
     equal = equal_partitions_of(client, table, names)
-    most = None if replaces else 1
-    return [each for name in names for each in equal[name][:most] or [name]]
+    limit = None if replaces else 1
+    return [partition for name in names for partition in equal[name][:limit] or [name]]
 
 
 def partitions_to_empty(
-    client: MetastoreClient, table: HiveTable, named: Sequence[str] | None, *, whole_table: bool
+    client: MetastoreClient,
+    table: HiveTable,
+    partition_names: Sequence[str] | None,
+    *,
+    whole_table: bool,
 ) -> Sequence[str | None]:
     """Return the partitions whose rows an overwrite replaces even by none.
 
     Args:
         client: The metastore.
         table: The table.
-        named: The partitions that the overwrite names, if any.
+        partition_names: The partitions that the overwrite names, if any.
         whole_table: Whether it replaces all rows of the table.
     """
     if not table.partition_keys:
         return [None]
-    return client.get_partition_names(table.ref) if whole_table else named or ()
+    return client.get_partition_names(table.ref) if whole_table else partition_names or ()
 
 
 def partitions_to_truncate(
@@ -415,17 +312,17 @@ def partitions_to_truncate(
         UserError: A key is unknown, a value is invalid, or no partition has the values.
     """
     keys = table.key_types
-    if unknown := {key.lower() for key in partition or ()} - keys.keys():
-        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+    if unknown_keys := {key.lower() for key in partition or ()} - keys.keys():
+        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown_keys)}.")
     names = client.get_partition_names(table.ref) if keys else []
     if not partition:
         return names
     clause = [KeyComparison(key, value) for key, value in partition.items()]
-    (chosen,) = matching_partitions([clause], keys, values_by_name(names, keys))
-    if not chosen:
-        wanted = " AND ".join(map(str, clause))
-        raise UserError(f"{table.ref.full_name} has no partition where {wanted}.")
-    return chosen
+    (matching_names,) = matching_partitions([clause], keys, values_by_name(names, keys))
+    if not matching_names:
+        condition = " AND ".join(map(str, clause))
+        raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
+    return matching_names
 
 
 def _require_insert_keys(table: HiveTable, static: Iterable[str], dynamic: Sequence[str]) -> None:
@@ -442,18 +339,21 @@ def _require_insert_keys(table: HiveTable, static: Iterable[str], dynamic: Seque
     Raises:
         UserError: A key is unknown, missing, or out of order.
     """
-    what = f"The insert into {table.ref.full_name}"
+    subject = f"The insert into {table.ref.full_name}"
     keys = [key.name.lower() for key in table.partition_keys]
-    given, named = [name.lower() for name in static], [name.lower() for name in dynamic]
-    if unknown := [name for name in given if name not in keys]:
+    static_keys, dynamic_keys = (
+        [name.lower() for name in static],
+        [name.lower() for name in dynamic],
+    )
+    if unknown_keys := [name for name in static_keys if name not in keys]:
         raise UserError(
-            f"{what} has a value for {unknown[0]}, which is not one of the partition keys "
+            f"{subject} has a value for {unknown_keys[0]}, which is not one of the partition keys "
             f"{', '.join(keys)}."
         )
-    first = len(given)
-    if named and (named != keys[first:] or {*given} != {*keys[:first]}):
+    first = len(static_keys)
+    if dynamic_keys and (dynamic_keys != keys[first:] or {*static_keys} != {*keys[:first]}):
         raise UserError(
-            f"{what} names the partition keys {', '.join([*given, *named])}, but the table is "
+            f"{subject} names the partition keys {', '.join([*static_keys, *dynamic_keys])}, but the table is "
             f"partitioned by {', '.join(keys) or 'nothing'}.",
             remedy="Name all partition keys in the order of the table, those with values first.",
         )
@@ -464,10 +364,12 @@ def column_names(table: HiveTable) -> list[str]:
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 
-def columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+def columns_there(unknown_names: Sequence[str], column_names: Collection[str]) -> str:
     """Return the remedy for unknown columns: similar ones, and all that exist."""
-    meant = did_you_mean(unquoted(unknown[0]), known) if len(unknown) == 1 else ""
-    return f"{meant} The columns are {', '.join(known)}.".strip()
+    suggestion = (
+        did_you_mean(unquoted(unknown_names[0]), column_names) if len(unknown_names) == 1 else ""
+    )
+    return f"{suggestion} The columns are {', '.join(column_names)}.".strip()
 
 
 def _meant(client: MetastoreClient, ref: TableRef) -> str:
@@ -479,7 +381,7 @@ def _meant(client: MetastoreClient, ref: TableRef) -> str:
         tables = client.get_tables(ref.database)
     except MetastoreError:
         return ""
-    return did_you_mean(ref.name, tables, before=f"{ref.database}.")
+    return did_you_mean(ref.name, tables, prefix=f"{ref.database}.")
 
 
 # Parameters of views that Spark has stored: its text alone does not define a view of Spark
@@ -590,7 +492,10 @@ class PartitionStorage:
             TableNotFound: The table was dropped meanwhile.
         """
         if not client.features.takes_requests:
-            return {each.name: cls.of(each) for each in client.get_partitions(table, names)}
+            return {
+                partition.name: cls.of(partition)
+                for partition in client.get_partitions(table, names)
+            }
         try:
             specs = [
                 spec
@@ -606,9 +511,9 @@ class PartitionStorage:
             raise
         keys = [key.name for key in table.partition_keys]
         return {
-            partition_name(keys, each.values): cls._from_thrift(each, storage, location)
+            partition_name(keys, partition.values): cls._from_thrift(partition, storage, location)
             for spec in specs
-            for each, storage, location in partitions_of(spec)
+            for partition, storage, location in partitions_of(spec)
         }
 
 
@@ -673,10 +578,10 @@ def _require_same_write_id(
     numbered = now.identity.id is not None and table.identity.id is not None
     if allocated is not None and not numbered:
         txn, write_id = allocated
-        if (other := client.allocate_write_id(txn, table.ref)) != write_id:
+        if (current_write_id := client.allocate_write_id(txn, table.ref)) != write_id:
             raise TableReplaced(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
-                f" id {write_id}, and has {other}."
+                f" id {write_id}, and has {current_write_id}."
             )
 
 
@@ -749,24 +654,26 @@ def require_same_definition(
         return now
     present = PartitionStorage.read(client, now, [partition.name for partition in partitions])
     for partition in partitions:
-        current, before = present.get(partition.name), PartitionStorage.of(partition)
-        what = f"The partition {partition.name} of {table.ref}"
+        current, old_storage = present.get(partition.name), PartitionStorage.of(partition)
+        subject = f"The partition {partition.name} of {table.ref}"
         remedy = "Nothing was published; run the job again."
         if current is None:
             # A metastore has not added a partition that it takes for another one.
-            known = [*present, *client.get_partition_names(table.ref)]
-            require_different_values(table.ref.full_name, [partition.name], known)
-            raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not same_place(current.location, before.location):
+            partition_names = [*present, *client.get_partition_names(table.ref)]
+            require_different_values(table.ref.full_name, [partition.name], partition_names)
+            raise TableReplaced(f"{subject} was dropped meanwhile.", remedy=remedy)
+        if not same_place(current.location, old_storage.location):
             raise TableReplaced(
-                f"{what} was moved from {before.location} to {current.location} meanwhile.",
+                f"{subject} was moved from {old_storage.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        if before.created and current.created != before.created:
-            raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
-        if replace(current, location=None, created=0) != replace(before, location=None, created=0):
+        if old_storage.created and current.created != old_storage.created:
+            raise TableReplaced(f"{subject} was dropped and added again meanwhile.", remedy=remedy)
+        if replace(current, location=None, created=0) != replace(
+            old_storage, location=None, created=0
+        ):
             raise TableReplaced(
-                f"{what} has other buckets, another format, or other properties of the format than"
+                f"{subject} has other buckets, another format, or other properties of the format than"
                 " before.",
                 remedy=remedy,
             )
@@ -784,8 +691,8 @@ def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = Fals
     Raises:
         TableReplaced: The definitions differ.
     """
-    kept = now.columns[: len(table.columns)] if may_grow else now.columns
-    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
+    common_columns = now.columns[: len(table.columns)] if may_grow else now.columns
+    if _layout(now) != _layout(table) or _types(common_columns) != _types(table.columns):
         raise TableReplaced(
             f"The columns of {table.ref}, its storage, or a property that decides how its files are"
             " read, were changed meanwhile.",
@@ -846,11 +753,11 @@ def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
     Raises:
         TableNotFound: The database does not exist.
     """
-    wanted = TableRef.parse(pattern)
-    if "*" not in wanted.name:
-        return [wanted]
-    database = existing_database(client, wanted.database).name
-    names = [name for name in client.get_tables(database) if fnmatchcase(name, wanted.name)]
+    pattern_ref = TableRef.parse(pattern)
+    if "*" not in pattern_ref.name:
+        return [pattern_ref]
+    database = existing_database(client, pattern_ref.database).name
+    names = [name for name in client.get_tables(database) if fnmatchcase(name, pattern_ref.name)]
     return sorted(
         TableRef(table.dbName, table.tableName)
         for table in projected_tables(client, database, names, _WANTED)

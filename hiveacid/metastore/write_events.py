@@ -56,7 +56,7 @@ def add_write_events(
     table: HiveTable,
     txn_id: int,
     write_id: int,
-    added: Sequence[AddedFiles],
+    added_files: Sequence[AddedFiles],
 ) -> None:
     """Report the files that a transaction adds to a table, before it commits.
 
@@ -67,7 +67,7 @@ def add_write_events(
         table: The table.
         txn_id: The transaction, which is open.
         write_id: Its write id for the table.
-        added: The files, with each partition once: a metastore refuses a batch that names one
+        added_files: The files, with each partition once: a metastore refuses a batch that names one
             twice.
 
     Raises:
@@ -80,10 +80,12 @@ def add_write_events(
             writeId=write_id,
             db=ref.database,
             table=ref.name,
-            fileInfo=_described(each.files),
-            partitionVals=None if each.partition is None else list(each.partition.raw.values),
+            fileInfo=_described(partition_files.files),
+            partitionVals=None
+            if partition_files.partition is None
+            else list(partition_files.partition.raw.values),
         )
-        for each in added
+        for partition_files in added_files
     ]
     batches = [
         idl_txns.WriteNotificationLogBatchRequest(

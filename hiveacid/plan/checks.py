@@ -89,12 +89,12 @@ class Apart:
 
     def is_violated(self, sums: Sequence[int | Decimal | float]) -> bool:
         """Whether the sums are too far apart; NaN and infinity are so of every number."""
-        if any(isinstance(each, float) for each in sums):
-            first, *others = map(float, sums)
-            return not all(abs(first - each) <= self.tolerance for each in others)
-        exact, *rest = map(Fraction, sums)
-        most = Fraction(str(self.tolerance)) if math.isfinite(self.tolerance) else None
-        return most is not None and any(abs(exact - each) > most for each in rest)
+        if any(isinstance(sum, float) for sum in sums):
+            first, *other_sums = map(float, sums)
+            return not all(abs(first - other_sum) <= self.tolerance for other_sum in other_sums)
+        exact, *exact_sums = map(Fraction, sums)
+        limit = Fraction(str(self.tolerance)) if math.isfinite(self.tolerance) else None
+        return limit is not None and any(abs(exact - exact_sum) > limit for exact_sum in exact_sums)
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def meaning_of(check: QueryCheck, table: str) -> Meaning:
         case Unique():
             return Repeated(Keys(rows(table), check.columns))
         case References():
-            known = Keys(TableSource(check.to), check.to_columns or check.columns)
-            return Absent(Keys(rows(table), check.columns), known)
+            referenced_keys = Keys(TableSource(check.to), check.to_columns or check.columns)
+            return Absent(Keys(rows(table), check.columns), referenced_keys)
         case Fresh():
             return TooOld(rows(table), check.column, check)
         case Balanced():
@@ -131,11 +131,13 @@ def meaning_of(check: QueryCheck, table: str) -> Meaning:
             return Apart(totals, check.tolerance)
         case NoRows():
             inputs = {
-                view: BatchSource(each.name.lower()) if isinstance(each, BatchSource) else each
-                for view, each in check.inputs.items()
+                view: BatchSource(source.name.lower())
+                if isinstance(source, BatchSource)
+                else source
+                for view, source in check.inputs.items()
             }
-            given = {NEW_ROWS: rows(table), **inputs}
+            all_inputs = {NEW_ROWS: rows(table), **inputs}
             return Returned(
-                QuerySource(check.sql, given, params=check.params, trusted=check.trusted)
+                QuerySource(check.sql, all_inputs, params=check.params, trusted=check.trusted)
             )
     raise TypeError(f"{type(check).__name__} has no meaning.")

@@ -7,12 +7,8 @@ from typing import Self
 from hiveacid.errors import InvalidJob, UnknownColumn, UserError
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import (
-    column_names,
-    columns_of_row,
-    find_columns,
-    specified_partitions,
-)
+from hiveacid.metastore.table_rules import column_names, specified_partitions
+from hiveacid.plan.columns import columns_of_row, find_columns
 from hiveacid.plan.values import completed
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import quoted
@@ -56,7 +52,7 @@ class InsertMapping:
     @classmethod
     def of(cls, job: InsertJob) -> Self:
         """Return the mapping of a job."""
-        return cls(**{each.name: getattr(job, each.name) for each in fields(cls)})
+        return cls(**{field.name: getattr(job, field.name) for field in fields(cls)})
 
     @property
     def fixed(self) -> dict[str, str | None]:
@@ -85,30 +81,34 @@ class InsertMapping:
             UserError: A partition key has two values.
             InvalidJob: A default value is for no column.
         """
-        what = _what(table)
+        subject = _what(table)
         count = len(source) - len(self.defaults)
         if self.by_position:
             if max(self.defaults, default=-1) >= count:
-                raise InvalidJob(f"{what}: defaults names column {max(self.defaults)} of {count}.")
+                raise InvalidJob(
+                    f"{subject}: defaults names column {max(self.defaults)} of {count}."
+                )
             names = self.named(table, count)
         else:
             names = [*source]
-        row = columns_of_row(names, self.exclude, what)
-        have = dict(zip(find_columns(table, row, what), row, strict=True))
+        row = columns_of_row(names, self.exclude, subject)
+        have = dict(zip(find_columns(table, row, subject), row, strict=True))
         in_row = {name.lower() for name in have}
-        if twice := [key for key in self.static or {} if key.lower() in in_row]:
-            raise UserError(f"{what} has two values for the partition key {twice[0].lower()}.")
+        if double_keys := [key for key in self.static or {} if key.lower() in in_row]:
+            raise UserError(
+                f"{subject} has two values for the partition key {double_keys[0].lower()}."
+            )
         fixed, keys = self.fixed, {}
         for key in (key.name for key in table.partition_keys):
             if key not in have:
                 if key.lower() not in fixed:
                     raise UnknownColumn(
-                        f"{what} has no partition column {key}.",
+                        f"{subject} has no partition column {key}.",
                         remedy="Add it to the source, or name the one partition to write.",
                     )
                 keys[key] = fixed[key.lower()]
-        values = completed(table, {name: quoted(given) for name, given in have.items()}, rules)
-        with_default = {names[at]: count + n for n, at in enumerate(self.defaults)}
+        values = completed(table, {name: quoted(column) for name, column in have.items()}, rules)
+        with_default = {names[default]: count + n for n, default in enumerate(self.defaults)}
         return InsertedRow(
             names,
             {name: value for name, value in values.items() if name not in keys},
@@ -140,9 +140,9 @@ class InsertMapping:
         """
         names = self.names_by_position(table)
         if len(names) != count:
-            wanted = len(names) if noun == "column" else plural(len(names), "column")
+            expectation = len(names) if noun == "column" else plural(len(names), "column")
             raise UnknownColumn(
-                f"{_what(table)} has {plural(count, noun)} for {wanted}: {', '.join(names)}.",
+                f"{_what(table)} has {plural(count, noun)} for {expectation}: {', '.join(names)}.",
                 remedy="Give a value for each of them, in this order, or name the columns.",
             )
         return names

@@ -9,12 +9,12 @@ from typing import Any
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job import Job
-from hiveacid.jobs.options import RunOptions
+from hiveacid.jobs.run_options import RunOptions
 
 _SETTLED = frozenset(
     [
         # The options of a write, its table, and its checks belong to the run.
-        *(each.name for each in fields(RunOptions)),
+        *(field.name for field in fields(RunOptions)),
         *("target", "metastore", "run_in", "on_empty", "checks"),
         # The validation requires it where a condition is missing.
         "all_rows",
@@ -34,11 +34,11 @@ def fields_of(job: Job, *names: str) -> dict[str, Any]:
     Raises:
         InvalidJob: The job has another field.
     """
-    unknown = {each.name for each in fields(job)} - _SETTLED - {*names}
-    if unknown:
+    unknown_fields = {field.name for field in fields(job)} - _SETTLED - {*names}
+    if unknown_fields:
         raise InvalidJob(
             f"The {job.tag} of {job.target} has a field that is not evaluated:"
-            f" {', '.join(sorted(unknown))}.",
+            f" {', '.join(sorted(unknown_fields))}.",
             remedy="Run it with the version of hiveacid that the job was written for.",
         )
     return {name: getattr(job, name) for name in names}

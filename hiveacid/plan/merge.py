@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Protocol, Self
 
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import column_names, columns_of_row, require_full_row
+from hiveacid.metastore.table_rules import column_names
+from hiveacid.plan.columns import columns_of_row, require_full_row
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.plan.values import assigned, completed, of_source
 from hiveacid.rules.constraints import WriteRules
@@ -145,29 +146,29 @@ class MergeChange:
 
         Otherwise a row that more than one pair acts on is refused.
         """
-        return [(each.condition, each.values) for each in self.matched] == [(None, None)]
+        return [(action.condition, action.values) for action in self.matched] == [(None, None)]
 
     @property
     def writes_rows(self) -> bool:
         """Whether the merge can write rows."""
         every = (*self.matched, *self.not_matched, *self.not_matched_by_source)
-        return any(each.values is not None for each in every)
+        return any(action.values is not None for action in every)
 
     @property
     def updating(self) -> list[int]:
         """The numbers of the updates, where the clauses by source follow those of pairs."""
         changes = (*self.matched, *self.not_matched_by_source)
-        return [number for number, each in enumerate(changes) if each.values is not None]
+        return [number for number, change in enumerate(changes) if change.values is not None]
 
     @property
     def kept_columns(self) -> set[str]:
         """The columns, in lower case, that an update does not change."""
         names = {name.lower() for name in column_names(self.table)}
-        kept: set[str] = set()
-        for each in (*self.matched, *self.not_matched_by_source):
-            if each.values is not None:
-                kept |= names - {name.lower() for name in each.values}
-        return kept
+        kept_names: set[str] = set()
+        for action in (*self.matched, *self.not_matched_by_source):
+            if action.values is not None:
+                kept_names |= names - {name.lower() for name in action.values}
+        return kept_names
 
 
 def _action(
@@ -180,14 +181,16 @@ def _action(
     if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
         return RowAction("A delete clause of the merge", clause.condition, None)
     inserts = isinstance(clause, NotMatchedInsert)
-    what = f"An {'insert' if inserts else 'update'} clause of the merge"
-    given = clause.values if isinstance(clause, NotMatchedInsert) else clause.set
+    subject = f"An {'insert' if inserts else 'update'} clause of the merge"
+    expressions = clause.values if isinstance(clause, NotMatchedInsert) else clause.set
     if isinstance(clause, NotMatchedInsert) and clause.row is not None:
         require_full_row(table, clause.row)
-        given = dict(zip(column_names(table), clause.row, strict=True))
-    if given is None:
-        some = merge.merge_schema
-        values = of_source(table, source, merge.source_alias, merge.exclude, some=some)
+        expressions = dict(zip(column_names(table), clause.row, strict=True))
+    if expressions is None:
+        keys_only = merge.merge_schema
+        values = of_source(table, source, merge.source_alias, merge.exclude, keys_only=keys_only)
     else:
-        values = assigned(table, given, rules, what)
-    return RowAction(what, clause.condition, completed(table, values, rules) if inserts else values)
+        values = assigned(table, expressions, rules, subject)
+    return RowAction(
+        subject, clause.condition, completed(table, values, rules) if inserts else values
+    )

@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from hiveacid.errors import SqlError
 from hiveacid.jobs.fields import Parameters
+from hiveacid.parser.statement import SqlStatement
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.rules.partitions import INTEGERS, integer, is_day, values_by_name
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.sql.statement import SqlStatement
 
 _DIGITS = re.compile("-?[0-9]{1,18}")
 _COMPARISONS: Mapping[type[exp.Expr], Callable[[Any, Any], bool]] = {
@@ -106,15 +106,15 @@ def selected_partitions(
         if not {*keys.values()} - {None} or "" in keys.values():
             continue
         evaluation = _Evaluation(keys, types, scope.params)
-        kept = {}
+        matching_values = {}
         for name, values in selected.items():
             try:
                 matches = evaluation.truth(part, values)
             except (_OnlySpark, RecursionError):
                 matches, certain = True, False
             if matches:
-                kept[name] = values
-        selected = kept
+                matching_values[name] = values
+        selected = matching_values
     return SelectedPartitions([*selected], len(existing), certain)
 
 
@@ -182,8 +182,8 @@ class _Evaluation:
                 low = self._compared(exp.GTE, node.this, node.args["low"], values)
                 return _all([low, self._compared(exp.LTE, node.this, node.args["high"], values)])
             case exp.In() if node.expressions:
-                listed = node.expressions
-                return _any([self._compared(exp.EQ, node.this, item, values) for item in listed])
+                choices = node.expressions
+                return _any([self._compared(exp.EQ, node.this, item, values) for item in choices])
         kind = type(node)
         if kind not in _MIRRORED:
             raise _OnlySpark
@@ -192,13 +192,13 @@ class _Evaluation:
         return self._compared(_MIRRORED[kind], node.expression, node.this, values)
 
     def _compared(
-        self, kind: type[exp.Expr], column: exp.Expr, other: exp.Expr, values: Values
+        self, kind: type[exp.Expr], column: exp.Expr, operand: exp.Expr, values: Values
     ) -> bool | None:
         value, type_ = self._value(column, values)
-        wanted = _literal(type_, other.unnest(), self.params)
+        literal = _literal(type_, operand.unnest(), self.params)
         if kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
-            return (value == wanted) is (kind is exp.NullSafeEQ)
-        return None if value is None or wanted is None else _COMPARISONS[kind](value, wanted)
+            return (value == literal) is (kind is exp.NullSafeEQ)
+        return None if value is None or literal is None else _COMPARISONS[kind](value, literal)
 
     def _value(self, node: exp.Expr, values: Values) -> tuple[Any, str]:
         """Return the value of a key, with the type of the key."""
@@ -225,16 +225,16 @@ def _literal(type_: str, node: exp.Expr, params: Parameters) -> Any:
     if isinstance(node, exp.Null):
         return None
     if isinstance(node, exp.Placeholder) and node.name in params:
-        given = params[node.name]
-        match given:
+        param_value = params[node.name]
+        match param_value:
             case None:
                 return None
-            case date() if type_ == "date" and not isinstance(given, datetime):
-                return given.isoformat()
+            case date() if type_ == "date" and not isinstance(param_value, datetime):
+                return param_value.isoformat()
             case str():
-                node = exp.Literal.string(given)
-            case int() if not isinstance(given, bool) and type_ in INTEGERS:
-                return given
+                node = exp.Literal.string(param_value)
+            case int() if not isinstance(param_value, bool) and type_ in INTEGERS:
+                return param_value
     if type_ == "date" and isinstance(node, exp.Cast) and node.to.is_type("date"):
         node = node.this
     minus = isinstance(node, exp.Neg)

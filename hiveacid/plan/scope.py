@@ -46,15 +46,19 @@ def named_column(parts: Sequence[str], tables: Iterable[NamedTable]) -> NamedCol
         parts: The name, split at its dots.
         tables: All tables whose columns the expression can name.
     """
-    first, *rest = (part.lower() for part in parts)
+    first, *later_parts = (part.lower() for part in parts)
     tables = [*tables]
     # As in Spark, `a.b` is the column `b` of the table `a` rather than the field of a column.
     for table in tables:
-        if rest and first == table.alias and (table.columns is None or rest[0] in table.columns):
-            return NamedColumn(table.side, rest[0], tuple(rest[1:]))
+        if (
+            later_parts
+            and first == table.alias
+            and (table.columns is None or later_parts[0] in table.columns)
+        ):
+            return NamedColumn(table.side, later_parts[0], tuple(later_parts[1:]))
     sides = [table.side for table in tables if table.columns is None or first in table.columns]
     certain = len(sides) == 1 and all(table.columns is not None for table in tables)
-    return NamedColumn(sides[0], first, tuple(rest)) if certain else None
+    return NamedColumn(sides[0], first, tuple(later_parts)) if certain else None
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import SqlError
 from hiveacid.metastore.table_rules import column_names
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Nesting, keyword_of
 from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.plan.partitions import condition_tree
 from hiveacid.plan.scope import NamedColumn
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Nesting, keyword_of
 
 _INEXACT = ("float", "double")
 _TEXTS = ("string", "varchar", "char")
@@ -51,33 +51,33 @@ def ties_of(change: MergeChange) -> Mapping[str, str] | None:
     if not keys or change.not_matched_by_source:
         return None
     ties: dict[str, str] = {}
-    for one, other in equalities(change.on):
-        for key, value in ((one, other), (other, one)):
+    for left_text, right_text in equalities(change.on):
+        for key, value in ((left_text, right_text), (right_text, left_text)):
             side, name = _column(change, _tree(key)) or ("", "")
             if side == "target" and name in keys and _is_of_source(change, value):
                 ties.setdefault(name, value)
     if ties.keys() != keys.keys():
         return None
     actions = (*change.matched, *change.not_matched)
-    kept = all(_keeps(change, action, ties) for action in actions)
-    return {key: ties[key] for key in keys} if kept else None
+    ties_hold = all(_keeps(change, action, ties) for action in actions)
+    return {key: ties[key] for key in keys} if ties_hold else None
 
 
-def equals_one_partition(given: str, key: str) -> bool:
+def equals_one_partition(value_type: str, key: str) -> bool:
     """Whether a value equals the key of one partition at most.
 
     A text is compared with a number as a number, so that the number 1 equals both the texts 1 and
     01. The number 0.0 equals -0.0, which is another partition.
 
     Args:
-        given: The type of the value.
+        value_type: The type of the value.
         key: The type of the key.
     """
     if key in _INEXACT:
         return False
     if _is_text(key):
-        return _is_text(given)
-    return given not in _INEXACT
+        return _is_text(value_type)
+    return value_type not in _INEXACT
 
 
 def tells_partitions(change: MergeChange, source: Mapping[str, str] | None) -> bool | None:
@@ -91,15 +91,15 @@ def tells_partitions(change: MergeChange, source: Mapping[str, str] | None) -> b
     if ties is None:
         # A name without an alias may be that of either side.
         return None if change.source is None and _has_bare_names(change.on) else False
-    given = {key: _known_type(change, text, source) for key, text in ties.items()}
+    value_types = {key: _known_type(change, text, source) for key, text in ties.items()}
     keys = change.table.key_types
     if any(keys[key] in _INEXACT for key in keys):
         return False
-    told = [
+    answers = [
         None if type_ is None else equals_one_partition(type_, keys[key])
-        for key, type_ in given.items()
+        for key, type_ in value_types.items()
     ]
-    return False if False in told else None if None in told else True
+    return False if False in answers else None if None in answers else True
 
 
 def compared_columns(change: MergeChange) -> list[str]:
@@ -145,26 +145,28 @@ def equalities(condition: str) -> Iterator[tuple[str, str]]:
         if len(parts) > 1:
             pending = [*parts, *pending]
             continue
-        outside = [*_outside(tokens)]
-        equal = [at for at in outside if tokens[at].token_type is TokenType.EQ]
-        if len(equal) == 1 and not any(_is_other(tokens[at]) for at in outside):
+        outer_positions = [*_outside(tokens)]
+        equal = [
+            position for position in outer_positions if tokens[position].token_type is TokenType.EQ
+        ]
+        if len(equal) == 1 and not any(_is_other(tokens[position]) for position in outer_positions):
             sides = tokens[: equal[0]], tokens[equal[0] + 1 :]
             if all(sides):
-                one, other = map(statement.slice, sides)
-                yield one, other
+                left_text, right_text = map(statement.slice, sides)
+                yield left_text, right_text
 
 
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
     """Split a condition at each AND outside of brackets, but not at that of BETWEEN, nor beside OR."""
-    outside = [*_outside(tokens)]
-    if any(keyword_of(tokens[at]) == "OR" for at in outside):
+    outer_positions = [*_outside(tokens)]
+    if any(keyword_of(tokens[position]) == "OR" for position in outer_positions):
         return [[*tokens]]
     parts, start, in_between = [], 0, False
-    for at in outside:
-        word = keyword_of(tokens[at])
+    for position in outer_positions:
+        word = keyword_of(tokens[position])
         if word == "AND" and not in_between:
-            parts.append([*tokens[start:at]])
-            start = at + 1
+            parts.append([*tokens[start:position]])
+            start = position + 1
         in_between = word == "BETWEEN" or (in_between and word != "AND")
     return [*parts, [*tokens[start:]]]
 
@@ -172,9 +174,9 @@ def _split(tokens: Sequence[Token]) -> list[list[Token]]:
 def _outside(tokens: Sequence[Token]) -> Iterator[int]:
     """Yield the positions of the tokens outside of brackets and CASE expressions."""
     nesting = Nesting()
-    for at, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if nesting.is_outside:
-            yield at
+            yield position
         nesting.pass_by(token)
 
 
@@ -224,11 +226,11 @@ def _keeps(change: MergeChange, action: RowAction, ties: Mapping[str, str]) -> b
 
 
 def _is_same(change: MergeChange, value: str, key: str, tied: str) -> bool:
-    tree, other = _tree(value), _tree(tied)
+    tree, tied_tree = _tree(value), _tree(tied)
     column = _column(change, tree)
     if column is not None:
-        return column in (("target", key), _column(change, other))
-    return tree is not None and tree == other
+        return column in (("target", key), _column(change, tied_tree))
+    return tree is not None and tree == tied_tree
 
 
 def _is_text(type_: str) -> bool:

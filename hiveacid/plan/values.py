@@ -3,32 +3,28 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from hiveacid.metastore.catalog import HiveTable
-from hiveacid.metastore.table_rules import (
-    column_names,
-    columns_of_row,
-    find_columns,
-    require_all_columns,
-)
+from hiveacid.metastore.table_rules import column_names
+from hiveacid.plan.columns import columns_of_row, find_columns, require_all_columns
 from hiveacid.rules.constraints import WriteRules, with_defaults
 from hiveacid.rules.sql_names import quoted
 
 
 def assigned(
-    table: HiveTable, given: Mapping[str, str], rules: WriteRules | None, what: str
+    table: HiveTable, expressions: Mapping[str, str], rules: WriteRules | None, subject: str
 ) -> dict[str, str]:
     """Return the expressions of the columns that an UPDATE or a clause names.
 
     Args:
         table: The table.
-        given: The expressions, or DEFAULT, by names in any spelling.
+        expressions: The expressions, or DEFAULT, by names in any spelling.
         rules: The constraints of the table; without them, a default value is null.
-        what: The name of the operation, at the beginning of messages.
+        subject: The name of the operation, at the beginning of messages.
 
     Raises:
         UnknownColumn: The table has no such column.
     """
-    names = find_columns(table, [*given], what)
-    return dict(zip(names, with_defaults(given, rules).values(), strict=True))
+    names = find_columns(table, [*expressions], subject)
+    return dict(zip(names, with_defaults(expressions, rules).values(), strict=True))
 
 
 def of_source(
@@ -37,7 +33,7 @@ def of_source(
     alias: str,
     exclude: Collection[str] = (),
     *,
-    some: bool = False,
+    keys_only: bool = False,
 ) -> dict[str, str]:
     """Return the expressions of a row that takes each column from the source by its name.
 
@@ -46,7 +42,7 @@ def of_source(
         source: The columns of the source; None if they are not known: it then has all columns.
         alias: The name of the source.
         exclude: The columns of the source that are not part of its rows.
-        some: The source may lack columns, except partition keys.
+        keys_only: The source may lack columns, except partition keys.
 
     Raises:
         UnknownColumn: The source lacks a column.
@@ -56,7 +52,7 @@ def of_source(
         row = [name for name in column_names(table) if name.lower() not in excluded]
     else:
         row = columns_of_row(source, exclude, "The merge")
-        require_all_columns(table, row, "The merge", some=some, exclude=exclude)
+        require_all_columns(table, row, "The merge", keys_only=keys_only, exclude=exclude)
     have = {name.lower(): name for name in row}
     return {
         name: quoted(alias, have[name.lower()])
@@ -66,12 +62,14 @@ def of_source(
 
 
 def completed(
-    table: HiveTable, given: Mapping[str, str], rules: WriteRules | None
+    table: HiveTable, expressions: Mapping[str, str], rules: WriteRules | None
 ) -> dict[str, str]:
     """Return the expressions of a new row: a column that it omits has its default value, or null."""
     keys = table.key_types
-    left_out = [name for name in column_names(table) if name not in given]
+    left_out = [name for name in column_names(table) if name not in expressions]
     defaults = with_defaults(
         {name: "DEFAULT" for name in left_out if name.lower() not in keys}, rules
     )
-    return {name: given.get(name) or defaults.get(name, "NULL") for name in column_names(table)}
+    return {
+        name: expressions.get(name) or defaults.get(name, "NULL") for name in column_names(table)
+    }

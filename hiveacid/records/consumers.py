@@ -4,43 +4,32 @@ A cursor only saves work and keeps files from cleanings: the run tokens of the c
 each change is applied once, see ``rules.lag``. So runs of one consumer need no lock.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from hiveacid.errors import (
     ConflictError,
-    ConsumerMismatch,
-    CorruptFile,
+    HiveAcidError,
     InvalidJob,
     NewerRecord,
+    PositionMismatch,
     StorageError,
     VersionUnknown,
 )
-from hiveacid.jobs import codec
-from hiveacid.jobs.report import ChangesRange, RunReport
+from hiveacid.jobs.report import ChangesRange
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located, require_same_table
 from hiveacid.metastore.txn.owner import Snapshot
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.records.table_history import oldest_version
-from hiveacid.rules.formats import Obligation
 from hiveacid.rules.lag import CONSUMER_NAME, consumer_token, last_final_version, require_consumer
-from hiveacid.rules.names import (
-    CONSUMER_CURSORS,
-    UNFINISHED_PREFIX,
-    LocatedTable,
-    TableRef,
-    plain_location,
-)
+from hiveacid.rules.names import CONSUMER_CURSORS, LocatedTable, TableRef, plain_location
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
-
-_PATH = re.compile(rf"{CONSUMER_CURSORS}/{CONSUMER_NAME.pattern}/(?:begin|[0-9]{{1,18}})\.json")
-_FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}}))\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +44,15 @@ class Cursor(SignedRecord):
         begins: Whether it has not copied anything yet and starts after that version.
     """
 
+    record_kind = Kind(
+        title="the cursor of a consumer",
+        folder=CONSUMER_CURSORS,
+        # Each version has a file of its own, so that a late write cannot replace a newer cursor.
+        files=rf"{CONSUMER_NAME.pattern}/(?:begin\.json|{NUMBERED})",
+        remedy="Restore it, or run hiveacid consumers forget with the table and the consumer: then the"
+        " consumer begins again at after= of its job.",
+    )
+
     consumer: str
     table: LocatedTable
     targets: tuple[str, ...]
@@ -63,38 +61,19 @@ class Cursor(SignedRecord):
 
     @property
     def path(self) -> str:
-        """The path of its file, below the folder of the table.
+        """The path of its file, below the folder of the cursors."""
+        return f"{self.consumer}/{'begin' if self.begins else self.version}.json"
 
-        Each version has a file of its own, so that a late write cannot replace a newer cursor.
-        """
-        return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        if not place.endswith(f"/{CONSUMER_CURSORS}/{self.path}"):
+            raise ValueError("It belongs to another place.")
 
-    @classmethod
-    def parse(
-        cls, folder: str, path: str, content: bytes | None, key: SigningKey | None
-    ) -> Self | None:
-        """Read a cursor; None unless the content is that of a cursor with this path.
-
-        Args:
-            folder: The folder of the table.
-            path: The path of the cursor below it.
-            content: The content of its file.
-            key: The key of the installation, if its signature must be valid.
-
-        Raises:
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            cursor = cls.parse_signed(content, f"{folder}/{path}", key)
-        except InvalidJob:
-            return None
-        return cursor if cursor.path == path else None
-
-    def is_news_after(self, known: "Cursor | None") -> bool:
+    def is_news_after(self, known_cursor: "Cursor | None") -> bool:
         """Whether it replaces another cursor: a cursor never moves back."""
-        if known is None or known.begins:
-            return self != known
-        return not self.begins and self.version > known.version
+        if known_cursor is None or known_cursor.begins:
+            return self != known_cursor
+        return not self.begins and self.version > known_cursor.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,24 +115,25 @@ def consumer_versions(table: HiveTable) -> dict[str, int]:
 
 def _known_versions(table: HiveTable, key: SigningKey | None) -> dict[str, tuple[int, str]]:
     """Return the last version copied by each consumer; 0 with the reason if it is not known."""
-    found: dict[str, list[Cursor | NewerRecord | None]] = {}
-    storage = ReadOnlyStorage.of(table.folder)
-    for path, cursor in _read_cursors(storage, CONSUMER_CURSORS, key).items():
-        found.setdefault(path.split("/")[1], []).append(cursor)
-    here = located(table)
+    entries: dict[str, list[Cursor | HiveAcidError]] = defaultdict(list)
+    store = RecordStore(Cursor, ReadOnlyStorage.of(table.folder), key)
+    for path, entry in store.entries().items():
+        entries[path.partition("/")[0]].append(entry)
+    located_table = located(table)
     versions = {}
-    for name, cursors in sorted(found.items()):
-        read = [each for each in cursors if isinstance(each, Cursor)]
-        known = [each for each in read if each.table.is_same_as(here)]
-        newer = next((each.what for each in cursors if isinstance(each, NewerRecord)), None)
-        newest = _newest(known)
-        if newer is not None:
-            versions[name] = 0, newer
-        elif len(read) < len(cursors):
-            versions[name] = 0, _unreadable("Its cursor", key)
-        elif newest is None or len(known) < len(read):
+    for name, cursors_by_name in sorted(entries.items()):
+        cursors = [entry for entry in cursors_by_name if isinstance(entry, Cursor)]
+        problem = next(
+            (entry.what for entry in cursors_by_name if isinstance(entry, HiveAcidError)), None
+        )
+        newest = _newest(cursors)
+        if problem is not None:
+            versions[name] = 0, problem
+        elif newest is None or not all(
+            cursor.table.is_same_as(located_table) for cursor in cursors
+        ):
             versions[name] = 0, "Its cursor belongs to another creation of the table."
-        elif len({each.targets for each in known}) > 1:
+        elif len({cursor.targets for cursor in cursors}) > 1:
             versions[name] = 0, "Its cursors belong to several targets."
         else:
             versions[name] = newest.version, ""
@@ -182,13 +162,8 @@ def known_consumers(
     )
 
 
-def _unreadable(what: str, key: SigningKey | None) -> str:
-    signed = "" if key is None else ", or lacks the signature of this installation"
-    return f"{what} cannot be read{signed}."
-
-
-def _count(now: ValidWriteIdList, after: int, newest: int) -> int:
-    return sum(map(now.is_valid, range(after + 1, newest + 1)))
+def _count(now: ValidWriteIdList, start_version: int, newest: int) -> int:
+    return sum(map(now.is_valid, range(start_version + 1, newest + 1)))
 
 
 def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
@@ -206,13 +181,14 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
         NewerRecord: A newer version has written it.
     """
     require_consumer(name)
-    storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
-    found = _read_cursors(storage, folder, SigningKey.configured())
-    for cursor in found.values():
-        if isinstance(cursor, NewerRecord):
-            raise cursor
-    storage.delete_directory(folder)
-    return bool(found)
+    storage = Storage.of(client.get_table(ref).folder)
+    store = RecordStore(Cursor, storage, SigningKey.configured())
+    entries = store.entries(name)
+    for entry in entries.values():
+        if isinstance(entry, NewerRecord):
+            raise entry
+    store.remove_folder(name)
+    return bool(entries)
 
 
 class Consumer:
@@ -240,25 +216,24 @@ class Consumer:
             writes: The tables or folders that it writes; None if the caller only reads the cursor.
 
         Raises:
-            ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
-            StorageError: The cursor cannot be read.
+            PositionMismatch: The cursor belongs to another creation of the table, or to another target.
+            CorruptFile: The cursor cannot be read.
             NewerRecord: A newer version has written it.
         """
         require_consumer(name)
         self._client = client
         self._name = name
         self._targets = None if writes is None else _targets(writes)
-        self._key = SigningKey.configured()
         self._described = client.get_table(TableRef.parse(table))
-        self._storage = Storage.of(self._described.folder)
-        self._folder = f"{CONSUMER_CURSORS}/{name}"
+        storage = Storage.of(self._described.folder)
+        self._store = RecordStore(Cursor, storage, SigningKey.configured())
         self.table = located(self._described)
         self._cursor = self._read()
         self._oldest: int | None = None
         ref = self._described.ref
-        self._seen = seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        self.newest = last_final_version(seen)
-        self.highest = seen.high_watermark
+        self._seen = valid_write_ids = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        self.newest = last_final_version(valid_write_ids)
+        self.highest = valid_write_ids.high_watermark
 
     @property
     def after(self) -> int | None:
@@ -317,9 +292,9 @@ class Consumer:
             raise self._times_refused()
         return first.write_id
 
-    def token(self, after: int) -> str:
+    def token(self, start_version: int) -> str:
         """Return the run token of the copy that begins after a version."""
-        return consumer_token(self.table, self._name, after)
+        return consumer_token(self.table, self._name, start_version)
 
     def begin(self, version: int) -> None:
         """Register a new consumer for cleanings, before its first copy.
@@ -338,14 +313,11 @@ class Consumer:
 
         Raises:
             TableReplaced: The table was dropped and created again meanwhile.
-            ConsumerMismatch: A run with another target has used the name meanwhile.
+            PositionMismatch: A run with another target has used the name meanwhile.
         """
         require_same_table(self._client, self._described)
         self._move(version)
-        for file in self._storage.list_files(self._folder, missing_ok=True):
-            match = _FILE.fullmatch(file.path)
-            if match and (match[1] is None or int(match[1]) < version):
-                self._storage.delete_file(f"{self._folder}/{file.path}")
+        self._store.remove_before(version, self._name)
 
     def _times_refused(self) -> InvalidJob:
         return InvalidJob(
@@ -370,11 +342,9 @@ class Consumer:
             )
         if not cursor.is_news_after(self._cursor):
             return
-        again = self._cursor is not None and self._cursor.path == cursor.path
+        replaces = self._cursor is not None and self._cursor.path == cursor.path
         try:
-            place = f"{self._storage.location}/{cursor.path}"
-            signed = codec.to_bytes(cursor.signed(place, self._key))
-            self._storage.write_file(cursor.path, signed, replace=again)
+            self._store.write(cursor.path, cursor, replaces=replaces)
         except StorageError:
             # The answer was lost, or another run was as fast; a different target raises here.
             if cursor.is_news_after(self._read()):
@@ -383,18 +353,12 @@ class Consumer:
 
     def _read(self) -> Cursor | None:
         cursors = []
-        for path, cursor in _read_cursors(self._storage, self._folder, self._key).items():
-            where = f"{self._storage.location}/{path}"
-            if isinstance(cursor, NewerRecord):
+        for path, cursor in self._store.entries(self._name).items():
+            where = self._store.place(path)
+            if isinstance(cursor, HiveAcidError):
                 raise cursor
-            if cursor is None:
-                raise StorageError(
-                    _unreadable(f"The cursor {where} of a consumer", self._key),
-                    remedy=f"Restore it, or run hiveacid consumers forget {self.table.name} "
-                    f"{self._name}: then the consumer begins again at after= of its job.",
-                )
             if not cursor.table.is_same_as(self.table):
-                raise ConsumerMismatch(
+                raise PositionMismatch(
                     f"The cursor {where} belongs to {cursor.table}, and the table is now "
                     f"{self.table}.",
                     remedy="If this is another table, run hiveacid consumers forget "
@@ -402,7 +366,7 @@ class Consumer:
                     f"consumer another name, and after={str(cursor.version)!r}.",
                 )
             if self._targets is not None and cursor.targets != self._targets:
-                raise ConsumerMismatch(
+                raise PositionMismatch(
                     f"Consumer {self._name} of {self.table.name} writes "
                     f"{_listed(cursor.targets)} by {where}, and not {_listed(self._targets)}.",
                     remedy="Give the consumer of each target a name of its own. To continue in another "
@@ -410,29 +374,6 @@ class Consumer:
                 )
             cursors.append(cursor)
         return _newest(cursors)
-
-
-def _read_cursors(
-    storage: ReadOnlyStorage, folder: str, key: SigningKey | None
-) -> Mapping[str, Cursor | NewerRecord | None]:
-    """Read the cursors below a folder, by path; None for an unreadable cursor."""
-    paths = _paths(storage, folder)
-    contents = {path: storage.read_small(path) for path in paths}
-    if None in contents.values() and _paths(storage, folder) != paths:
-        return _read_cursors(storage, folder, key)  # Another run has moved a cursor meanwhile.
-
-    def read(path: str, content: bytes | None) -> Cursor | NewerRecord | None:
-        try:
-            return Cursor.parse(storage.location, path, content, key)
-        except NewerRecord as error:
-            return error
-
-    return {path: read(path, content) for path, content in contents.items()}
-
-
-def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
-    files = storage.list_files(folder, recursive=True, missing_ok=True)
-    return [path for file in files if _PATH.fullmatch(path := f"{folder}/{file.path}")]
 
 
 def _newest(cursors: Iterable[Cursor]) -> Cursor | None:
@@ -449,79 +390,3 @@ def _targets(writes: Iterable[str]) -> tuple[str, ...]:
 
 def _listed(targets: Sequence[str]) -> str:
     return ", ".join(targets) or "nothing"
-
-
-# Content of the file that makes a folder of exported changes valid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedRange(Obligation):
-    """Changes in a folder.
-
-    Attributes:
-        table: The table that they were read from.
-        consumer: The consumer that they were exported for; empty without a consumer.
-        report: The report of the export, which has the versions.
-    """
-
-    table: LocatedTable
-    consumer: str
-    report: RunReport
-
-    @classmethod
-    def parse(cls, content: bytes, path: str) -> Self:
-        """Read the content of the file.
-
-        Raises:
-            CorruptFile: It lacks the table, its creation, the consumer or the versions.
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            exported = codec.read_obligation(cls, content, path)
-        except InvalidJob as error:
-            raise _corrupt(path, str(error)) from error
-        except NewerRecord as error:
-            # Another program may use the name of the file as well.
-            remedy = f"{NewerRecord.default_remedy} If another program has written it, move that folder away."
-            raise NewerRecord(error.what, remedy=remedy) from error
-        if [read.table for read in exported.report.changes] != [exported.table.name]:
-            raise _corrupt(path, "its report has not one range of its table")
-        return exported
-
-    def require_of(self, table: LocatedTable, consumer: str, after: int, path: str) -> None:
-        """Refuse a folder whose changes are not those of an export.
-
-        Args:
-            table: The table that the export reads.
-            consumer: The consumer of the export.
-            after: The version before the changes.
-            path: The file, for the error.
-
-        Raises:
-            ConsumerMismatch: They belong to another table, creation of the table, or consumer.
-            CorruptFile: They begin after a version other than that in the folder's name.
-        """
-        if not self.table.is_same_as(table):
-            raise _mismatch(path, str(self.table), str(table))
-        if self.consumer != consumer:
-            raise _mismatch(path, _named(self.consumer), _named(consumer))
-        if self.report.changes[0].after != after:
-            raise _corrupt(path, f"its changes do not begin after version {after}")
-
-
-def _mismatch(path: str, exported: str, asked: str) -> ConsumerMismatch:
-    return ConsumerMismatch(
-        f"{path} belongs to an export of {exported}, and this is one of {asked}.",
-        remedy="Move that folder away, or export to another path under another name of the consumer.",
-    )
-
-
-def _corrupt(path: str, why: str) -> CorruptFile:
-    return CorruptFile(
-        f"{path} does not identify the changes of its folder: {why}.",
-        remedy="Export to another path, or move that folder away.",
-    )
-
-
-def _named(consumer: str) -> str:
-    return f"consumer {consumer!r}" if consumer else "no consumer"

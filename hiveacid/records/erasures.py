@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, TypeVar
 
-from hiveacid.errors import (
-    ConflictError,
-    CorruptFile,
-    HiveAcidError,
-    InvalidJob,
-    StorageError,
-)
-from hiveacid.jobs import codec
+from hiveacid.errors import ConflictError, HiveAcidError, InvalidJob, StorageError
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,
     EraseReport,
@@ -29,8 +22,8 @@ from hiveacid.jobs.erase_job import (
     require_request,
     token_of_request,
 )
-from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.names import LocatedTable, TableRef, plain_location, same_place
 from hiveacid.rules.texts import parse_duration
@@ -38,8 +31,6 @@ from hiveacid.storage.filesystems import filesystem_of
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
-_RECORD = "record"
-# About four million keys.
 _LARGEST_RECORD = 256 << 20
 _HASH_BYTES = 16
 # The longest key of BLAKE2b.
@@ -135,6 +126,17 @@ class Erasure(SignedRecord):
         certificate: The location of the certificate; None before it is issued.
     """
 
+    record_kind = Kind(
+        title="the record of a request",
+        folder="record",
+        files=NUMBERED,
+        is_numbered=True,
+        # About four million keys.
+        largest=_LARGEST_RECORD,
+        remedy="It is damaged, forged, or moved, or was written with another key or none:"
+        " restore it from a backup, or make the request again under another name.",
+    )
+
     request: str
     user: str
     requested_at: str
@@ -176,9 +178,9 @@ class Erasure(SignedRecord):
 
         A step opens no folder of a table that is only named here: the metastore must have the same.
         """
-        roots = tuple(f"{plain_location(each.table.location)}/" for each in self.tables)
-        outside = [file.path for file in self.held if not _is_below(roots, file.path)]
-        return tuple(dict.fromkeys(path.rpartition("/")[0] for path in outside))
+        roots = tuple(f"{plain_location(table.table.location)}/" for table in self.tables)
+        outer_paths = [file.path for file in self.held if not _is_below(roots, file.path)]
+        return tuple(dict.fromkeys(path.rpartition("/")[0] for path in outer_paths))
 
     def age(self, now: datetime) -> timedelta:
         """Return the time since the request."""
@@ -188,18 +190,20 @@ class Erasure(SignedRecord):
         """Return the time until the deadline; negative after it."""
         return datetime.fromisoformat(self.deadline) - now
 
-    def with_files(self, found: Iterable[HeldFile]) -> "Erasure":
+    def with_files(self, held_files: Iterable[HeldFile]) -> "Erasure":
         """Add the result of a search."""
-        known = {(file.path, file.bytes): file for file in self.files if file.gone_at is None}
-        gone = [file for file in self.files if file.gone_at is not None]
-        for file in found:
-            known.setdefault((file.path, file.bytes), file)
-        return replace(self, files=(*gone, *known.values()))
+        present_files = {
+            (file.path, file.bytes): file for file in self.files if file.gone_at is None
+        }
+        removed_files = [file for file in self.files if file.gone_at is not None]
+        for file in held_files:
+            present_files.setdefault((file.path, file.bytes), file)
+        return replace(self, files=(*removed_files, *present_files.values()))
 
     def report(self, *, dry_run: bool = False) -> EraseReport:
         """Describe the state."""
-        held = self.held
-        names = {"/".join(filter(None, (file.table, file.partition))) for file in held}
+        held_files = self.held
+        names = {"/".join(filter(None, (file.table, file.partition))) for file in held_files}
         return EraseReport(
             job="erase",
             target=self.tables[0].table.name,
@@ -209,30 +213,23 @@ class Erasure(SignedRecord):
             deadline=self.deadline,
             rows_deleted=sum(table.rows_deleted for table in self.tables),
             partitions=tuple(sorted(names)),
-            bytes=sum(file.bytes for file in held),
-            files=len(held),
+            bytes=sum(file.bytes for file in held_files),
+            files=len(held_files),
             waits=self.waits,
             certificate=self.certificate,
         )
 
-    def require_sound(self, location: str) -> None:
-        """Refuse contents that no step writes: everyone who can write into the folder can forge them.
-
-        Args:
-            location: The folder of the request.
-
-        Raises:
-            ValueError: There are some.
-            InvalidJob: A name, a location, or a time span is invalid.
-        """
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        location = place.rpartition(f"/{self.record_kind.folder}/")[0]
         folder, _, request = location.rpartition("/")
         times = map(datetime.fromisoformat, (self.requested_at, self.deadline))
-        names = [each.table.name for each in self.tables]
-        joined = (each.join.rpartition(".")[0] for each in self.tables)
+        names = [table.table.name for table in self.tables]
+        join_tables = (table.join.rpartition(".")[0] for table in self.tables)
         rounds = range(1, len(self.run_tokens) + 1)
         # They name transactions that are aborted, so that only those of the request itself may.
         tokens = tuple(token_of_request(folder, request, number) for number in rounds)
-        write_ids = [each.write_id for each in self.tables]
+        write_ids = [table.write_id for table in self.tables]
         numbers = (*filter(None, write_ids), *self.txn_ids)
         certificate = self.certificate or f"{location}/{CERTIFICATE}"
         is_sound = (
@@ -241,7 +238,10 @@ class Erasure(SignedRecord):
             and 0 < len(bytes.fromhex(self.salt)) <= _LONGEST_SALT
             and 0 < len(names) == len({*names})
             and all(TableRef.parse(name).full_name == name for name in names)
-            and all(not other or other in names[:at] for at, other in enumerate(joined))
+            and all(
+                not join_table or join_table in names[:index]
+                for index, join_table in enumerate(join_tables)
+            )
             and self.run_tokens == tokens
             and len(self.txn_ids) <= len(tokens) <= MOST_ROUNDS
             and not (self.txn_ids and None in write_ids)
@@ -332,11 +332,10 @@ class ErasureRecord:
 
     def __init__(self, location: Location, key: SigningKey | None) -> None:
         self.location = location
-        self._key = key
         self._storage = Storage.of(location)
         if self._storage.is_local:
             self._storage = _PrivateFolder(location, *filesystem_of(location))
-        self._file = NumberedFile(self._storage, _RECORD, _LARGEST_RECORD)
+        self._store = RecordStore(Erasure, self._storage, key)
 
     def read(self) -> tuple[int, Erasure] | None:
         """Read the number and the state of the request; None without a request.
@@ -345,24 +344,7 @@ class ErasureRecord:
             CorruptFile: The record cannot be read, or is not the one that the installation has signed.
             NewerRecord: A newer version has written it.
         """
-        found = self._file.read()
-        if found is None:
-            return None
-        number, content = found
-        try:
-            erasure = Erasure.parse_signed(content, self._place(number), self._key)
-            erasure.require_sound(self.location)
-        except (InvalidJob, ValueError) as error:
-            # Not its reason, which may have parts of the record.
-            what = "readable record of a request"
-            if self._key is not None:
-                what += " with the signature of this installation"
-            raise CorruptFile(
-                f"{self.location} has no {what}.",
-                remedy="It is damaged, forged, or moved, or was written with another key or none:"
-                " restore it from a backup, or make the request again under another name.",
-            ) from error
-        return number, erasure
+        return self._store.newest()
 
     def write(self, number: int, erasure: Erasure) -> None:
         """Replace the state that has the number before.
@@ -370,16 +352,11 @@ class ErasureRecord:
         Raises:
             ConflictError: Another process has replaced it meanwhile.
         """
-        signed = erasure.signed(self._place(number), self._key)
-        if not self._file.write(number, codec.to_bytes(signed), follows=number > 1):
+        if not self._store.succeed(number, erasure, follows=number > 1):
             raise ConflictError(
                 f"Another process works on the request {erasure.request}.",
                 remedy="Run it again; work that is done is not repeated.",
             )
-
-    def _place(self, number: int) -> str:
-        """The location of a state, which also counts as no other state."""
-        return f"{self.location}/{self._file.path(number)}"
 
     def certificate(self) -> bytes | None:
         """Return the certificate, or None before it is issued."""
@@ -398,11 +375,11 @@ class ErasureRecord:
         try:
             self._storage.write_file(CERTIFICATE, content)
         except StorageError:
-            known = self.certificate()
-            if known is None:
+            issued_content = self.certificate()
+            if issued_content is None:
                 raise
-            if counts(known):
-                return known
+            if counts(issued_content):
+                return issued_content
             self._storage.write_file(CERTIFICATE, content, replace=True)
         return content
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self, overload
 
-from hiveacid.jobs.options import task_and_run
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.names import Base, parse_directory
 from hiveacid.rules.notes import WriteFacts, merged_ranges, moment, seconds_of, text, whole
+from hiveacid.rules.run_tokens import task_and_run
 from hiveacid.rules.texts import (
     aligned,
     bytes_in_words,
@@ -130,55 +130,57 @@ def directories_of(
         noted: The directories with a note of this package.
         times: The times when their files were written.
     """
-    known = {
+    states_by_name = {
         **dict.fromkeys(state.obsolete, DirectoryState.OBSOLETE),
         **dict.fromkeys(state.aborted, DirectoryState.ABORTED),
         **dict.fromkeys(filter(None, (state.base, *state.deltas)), DirectoryState.CURRENT),
     }
-    parsed = {name: own for name in sizes if (own := parse_directory(name)) is not None}
+    directories_by_name = {
+        name: directory for name in sizes if (directory := parse_directory(name)) is not None
+    }
     single = {
-        own.min_write_id
-        for name, own in parsed.items()
-        if not isinstance(own, Base)
-        and own.min_write_id == own.max_write_id
-        and known.get(name) is DirectoryState.OBSOLETE
+        directory.min_write_id
+        for name, directory in directories_by_name.items()
+        if not isinstance(directory, Base)
+        and directory.min_write_id == directory.max_write_id
+        and states_by_name.get(name) is DirectoryState.OBSOLETE
     }
     markers, noted, times = markers or {}, set(noted), times or {}
-    found = []
-    for name, own in parsed.items():
-        if isinstance(own, Base):
+    descriptions = []
+    for name, directory in directories_by_name.items():
+        if isinstance(directory, Base):
             marker = markers.get(name, "").lower()
-            compaction = own.visibility_txn > 0 or marker == _COMPACTED
+            compaction = directory.visibility_txn > 0 or marker == _COMPACTED
             # The base of a converted table is older than every write id.
-            last = max(0, own.write_id)
+            last = max(0, directory.write_id)
             first, kind = (
                 (0, MAJOR) if compaction else (last, marker if marker in _EMPTIED else BASE)
             )
         else:
-            first, last = own.min_write_id, own.max_write_id
-            kind = DELETE if own.is_delete else INSERT
-            if own.visibility_txn:
+            first, last = directory.min_write_id, directory.max_write_id
+            kind = DELETE if directory.is_delete else INSERT
+            if directory.visibility_txn:
                 kind = MINOR
-            elif own.statement_id is None:
+            elif directory.statement_id is None:
                 # Hive 3 uses this name, too. A batch of its streaming writers looks the same, but
                 # has no delete events, no note of this package, and no deltas that it merges.
-                twin = own.is_delete or f"delete_{name}" in parsed
-                merges = twin or any(first <= each <= last for each in single)
+                twin = directory.is_delete or f"delete_{name}" in directories_by_name
+                merges = twin or any(first <= write_id <= last for write_id in single)
                 if name in noted or (first < last and merges):
                     kind = MINOR
-        found.append(
+        descriptions.append(
             HistoryDirectory(
                 name=name,
                 partition=partition,
                 first_write_id=first,
                 last_write_id=last,
                 kind=kind,
-                state=known.get(name, DirectoryState.OPEN),
+                state=states_by_name.get(name, DirectoryState.OPEN),
                 bytes=sizes[name],
                 time=times.get(name),
             )
         )
-    return found
+    return descriptions
 
 
 def traces_of(
@@ -192,19 +194,19 @@ def traces_of(
         limit: The number of traces.
     """
     traces: dict[TraceKey, Trace] = {}
-    for each in directories:
-        if each.compaction:
+    for directory in directories:
+        if directory.compaction:
             # A minor one makes two directories.
-            parsed = parse_directory(each.name)
-            txn = parsed.visibility_txn if parsed else 0
-            span = each.first_write_id, each.last_write_id
-            key = each.kind, each.partition, *span, txn
+            parsed_name = parse_directory(directory.name)
+            txn = parsed_name.visibility_txn if parsed_name else 0
+            span = directory.first_write_id, directory.last_write_id
+            key = directory.kind, directory.partition, *span, txn
             trace = traces.setdefault(key, Trace(key, None, *span, txn))
-            trace.directories.append(each)
+            trace.directories.append(directory)
             continue
-        for write_id in _write_ids(each, now, limit):
+        for write_id in _write_ids(directory, now, limit):
             trace = traces.setdefault((write_id,), Trace.of_write(write_id))
-            trace.directories.append(each)
+            trace.directories.append(directory)
     return newest_first(traces.values(), limit)
 
 
@@ -222,13 +224,13 @@ def _write_ids(directory: HistoryDirectory, now: ValidWriteIdList, limit: int) -
     first, last = directory.first_write_id, directory.last_write_id
     if first == last:
         return [last]
-    committed = []
+    committed_ids = []
     for write_id in range(min(last, now.high_watermark), max(0, first - 1), -1):
         if now.is_valid(write_id):
-            committed.append(write_id)
-            if len(committed) == limit:
+            committed_ids.append(write_id)
+            if len(committed_ids) == limit:
                 break
-    return committed or [last]
+    return committed_ids or [last]
 
 
 class HistoryState(StrEnum):
@@ -320,11 +322,11 @@ class Overwrites:
 
     def __init__(self, directories: Iterable[HistoryDirectory]) -> None:
         self._last: dict[str | None, int] = {}
-        for each in directories:
-            counts = each.state in (DirectoryState.CURRENT, DirectoryState.OBSOLETE)
-            if counts and not each.compaction and each.name.startswith("base_"):
-                last = self._last.get(each.partition, 0)
-                self._last[each.partition] = max(last, each.last_write_id)
+        for directory in directories:
+            counts = directory.state in (DirectoryState.CURRENT, DirectoryState.OBSOLETE)
+            if counts and not directory.compaction and directory.name.startswith("base_"):
+                last = self._last.get(directory.partition, 0)
+                self._last[directory.partition] = max(last, directory.last_write_id)
 
     def cover(self, directory: HistoryDirectory) -> bool:
         """Whether an overwrite replaced a directory."""
@@ -343,22 +345,28 @@ def write_entry(
         overwrites: The overwrites of the table.
     """
     write_id = trace.last
-    known = facts or WriteFacts(write_id=write_id)
-    own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
-    times = [each.time for each in trace.directories if each.time is not None]
-    if known.time is not None:
-        times = [known.time] if known.is_noted else [*times, known.time]
-    named = {each.partition for each in trace.directories if each.partition is not None}
-    partitions = tuple(sorted({*known.partitions, *named}))
-    size = known.bytes
-    if size is None and own and len(own) == len(trace.directories):
+    known_facts = facts or WriteFacts(write_id=write_id)
+    own_directories = [
+        directory
+        for directory in trace.directories
+        if directory.first_write_id == directory.last_write_id
+    ]
+    times = [directory.time for directory in trace.directories if directory.time is not None]
+    if known_facts.time is not None:
+        times = [known_facts.time] if known_facts.is_noted else [*times, known_facts.time]
+    partition_names = {
+        directory.partition for directory in trace.directories if directory.partition is not None
+    }
+    partitions = tuple(sorted({*known_facts.partitions, *partition_names}))
+    size = known_facts.bytes
+    if size is None and own_directories and len(own_directories) == len(trace.directories):
         # The size of a directory of several writes cannot be divided among them.
-        size = sum(each.bytes for each in own)
+        size = sum(directory.bytes for directory in own_directories)
     if now.is_aborted(write_id):
         state = HistoryState.ABORTED
     elif not now.is_valid(write_id):
         state = HistoryState.OPEN
-    elif known.files == 0 and not trace.directories:
+    elif known_facts.files == 0 and not trace.directories:
         state = HistoryState.CURRENT
     else:
         state = _state(trace, overwrites)
@@ -366,23 +374,23 @@ def write_entry(
         write_id=write_id,
         first_write_id=write_id,
         last_write_id=write_id,
-        operation=known.operation,
+        operation=known_facts.operation,
         kinds=_kinds(trace),
         state=state,
         # A transaction is committed after the last of its directories.
         time=max(times, default=None),
-        seconds=known.seconds,
-        rows_inserted=known.rows_inserted,
-        rows_updated=known.rows_updated,
-        rows_deleted=known.rows_deleted,
+        seconds=known_facts.seconds,
+        rows_inserted=known_facts.rows_inserted,
+        rows_updated=known_facts.rows_updated,
+        rows_deleted=known_facts.rows_deleted,
         bytes=size,
         partitions=partitions,
-        partition_count=max(len(partitions), known.partition_count or 0),
-        txn_id=known.txn_id,
-        run_token=known.run_token,
-        run_id=known.run_id,
-        user=known.user,
-        checks=known.checks,
+        partition_count=max(len(partitions), known_facts.partition_count or 0),
+        txn_id=known_facts.txn_id,
+        run_token=known_facts.run_token,
+        run_id=known_facts.run_id,
+        user=known_facts.user,
+        checks=known_facts.checks,
         directory_count=len(trace.directories),
     )
 
@@ -399,8 +407,8 @@ def compaction_entry(
     """
     first = trace.directories[0]
     content = note or {}
-    parsed = parse_directory(first.name)
-    times = [each.time for each in trace.directories if each.time is not None]
+    parsed_name = parse_directory(first.name)
+    times = [directory.time for directory in trace.directories if directory.time is not None]
     return HistoryEntry(
         write_id=None,
         first_write_id=trace.first,
@@ -411,10 +419,10 @@ def compaction_entry(
         # The clock of the compactor may have been wrong.
         time=max(times, default=moment(content.get("time"))),
         seconds=seconds_of(content.get("seconds")),
-        bytes=sum(each.bytes for each in trace.directories),
+        bytes=sum(directory.bytes for directory in trace.directories),
         partitions=() if first.partition is None else (first.partition,),
         partition_count=0 if first.partition is None else 1,
-        txn_id=whole(content.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
+        txn_id=whole(content.get("txn_id")) or (parsed_name and parsed_name.visibility_txn) or None,
         run_token=text(content.get("run_token")),
         run_id=text(content.get("run_id")),
         user=text(content.get("user")),
@@ -435,23 +443,25 @@ def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteI
         entries: The complete history of the table.
         now: The write ids that a new reader sees.
     """
-    when = time.timestamp()
-    known: dict[int, float] = {}
+    read_time = time.timestamp()
+    commit_times: dict[int, float] = {}
     merged: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
     for entry in entries:
-        late = entry.time is None or entry.time > when
+        late = entry.time is None or entry.time > read_time
         if entry.write_id == 0:
             continue  # Every version contains the rows that are older than all writes.
         if entry.write_id is not None and entry.time is not None:
-            known[entry.write_id] = entry.time
+            commit_times[entry.write_id] = entry.time
         else:
             last = min(entry.last_write_id, now.high_watermark)
             merged[late].add((max(1, entry.first_write_id), last))
-    later = {write_id for write_id, own in known.items() if own > when}
+    later_ids = {
+        write_id for write_id, commit_time in commit_times.items() if commit_time > read_time
+    }
     earlier = set(_all(merged[False]))
     # Writes that a compaction had merged by then were committed, even if merged again later.
-    later |= set(_all(merged[True])) - earlier - known.keys()
-    return sorted(write_id for write_id in later if now.is_valid(write_id))
+    later_ids |= set(_all(merged[True])) - earlier - commit_times.keys()
+    return sorted(write_id for write_id in later_ids if now.is_valid(write_id))
 
 
 def _all(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
@@ -463,20 +473,20 @@ def _all(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
 
 
 def _kinds(trace: Trace) -> tuple[str, ...]:
-    return tuple(sorted({each.kind for each in trace.directories}))
+    return tuple(sorted({directory.kind for directory in trace.directories}))
 
 
 def _state(trace: Trace, overwrites: Overwrites) -> HistoryState:
     """Return the state of a committed write, or of a compaction."""
     if not trace.directories:
         return HistoryState.CLEANED
-    states = {each.state for each in trace.directories}
+    states = {directory.state for directory in trace.directories}
     if states == {DirectoryState.OBSOLETE}:
-        gone = all(map(overwrites.cover, trace.directories))
-        return HistoryState.OVERWRITTEN if gone else HistoryState.MERGED
+        is_overwritten = all(map(overwrites.cover, trace.directories))
+        return HistoryState.OVERWRITTEN if is_overwritten else HistoryState.MERGED
     if trace.write_id is None and DirectoryState.CURRENT not in states:
-        aborted = DirectoryState.ABORTED in states
-        return HistoryState.ABORTED if aborted else HistoryState.OPEN
+        is_aborted = DirectoryState.ABORTED in states
+        return HistoryState.ABORTED if is_aborted else HistoryState.OPEN
     return HistoryState.CURRENT
 
 
@@ -487,18 +497,18 @@ def _proof(proof: object) -> str | None:
     if not isinstance(proof, Mapping):
         return None
     sides = []
-    for what in ("rows", "events"):
-        read, written = (whole(proof.get(f"{what}_{how}")) for how in ("read", "written"))
-        if not read or written is None:
+    for unit in ("rows", "events"):
+        read, written_count = (whole(proof.get(f"{unit}_{verb}")) for verb in ("read", "written"))
+        if not read or written_count is None:
             continue
-        less = [
-            f"{gone} {how}"
-            for how in ("deleted", "aborted", "repeated")
-            if (gone := whole(proof.get(f"{what}_{how}")))
+        losses = [
+            f"{lost_count} {verb}"
+            for verb in ("deleted", "aborted", "repeated")
+            if (lost_count := whole(proof.get(f"{unit}_{verb}")))
         ]
-        digest = text(proof.get(f"{what}_digest")) or "?"
-        without = f" - {' - '.join(less)}" if less else ""
-        sides.append(f"{what}: {read}{without} = {written}, {digest[:16]}")
+        digest = text(proof.get(f"{unit}_digest")) or "?"
+        without = f" - {' - '.join(losses)}" if losses else ""
+        sides.append(f"{unit}: {read}{without} = {written_count}, {digest[:16]}")
     return "; ".join(sides) or None
 
 
@@ -620,10 +630,10 @@ def _details(entry: HistoryEntry) -> Iterator[str]:
         took = "" if entry.seconds is None else f", took {_took(entry.seconds)}"
         yield f"{timestamp_in_words(entry.time)}{took}"
     if entry.partition_count:
-        named = (
+        partition_text = (
             ", ".join(entry.partitions) if len(entry.partitions) == entry.partition_count else ""
         )
-        yield named or plural(entry.partition_count, "partition")
+        yield partition_text or plural(entry.partition_count, "partition")
     if entry.run_token:
         yield f"run {entry.run_id or entry.run_token}"
     if entry.proof:
@@ -631,7 +641,9 @@ def _details(entry: HistoryEntry) -> Iterator[str]:
 
 
 def _engines(entry: HistoryEntry) -> list[str]:
-    return sorted({each.engine for each in entry.directories if each.engine is not None})
+    return sorted(
+        {directory.engine for directory in entry.directories if directory.engine is not None}
+    )
 
 
 def _took(seconds: float) -> str:

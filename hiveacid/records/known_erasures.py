@@ -74,7 +74,7 @@ class KnownErasure:
     @classmethod
     def of(cls, erasure: Erasure) -> Self:
         """Summarize a record."""
-        held = erasure.held
+        held_files = erasure.held
         return cls(
             request=erasure.request,
             user=erasure.user,
@@ -82,8 +82,8 @@ class KnownErasure:
             deadline=erasure.deadline,
             keys=len(erasure.key_hashes),
             tables=tuple(map(KnownErasedTable.of, erasure.tables)),
-            files=len(held),
-            bytes=sum(file.bytes for file in held),
+            files=len(held_files),
+            bytes=sum(file.bytes for file in held_files),
             waits=erasure.waits,
             checked_at=erasure.checked_at,
             is_certified=erasure.certificate is not None,
@@ -107,24 +107,32 @@ class KnownErasures:
         """Return unreadable requests, waiting ones by deadline, and then those with a certificate."""
         folder = ErasureFolder(self._location, SigningKey.readable())
         names = folder.names()
-        found = {name: self._certified[name] for name in names if name in self._certified}
-        for name, known in folder.each(_known, (name for name in names if name not in found)):
-            if isinstance(known, HiveAcidError):
+        erasures_by_name = {
+            name: self._certified[name] for name in names if name in self._certified
+        }
+        for name, erasure in folder.each(
+            _known, (name for name in names if name not in erasures_by_name)
+        ):
+            if isinstance(erasure, HiveAcidError):
                 # It must not hide the deadlines of others.
-                found[name] = KnownErasure(request=name, problem=known.what)
-            elif known is not None:
-                found[name] = known
-                if known.is_certified:
+                erasures_by_name[name] = KnownErasure(request=name, problem=erasure.what)
+            elif erasure is not None:
+                erasures_by_name[name] = erasure
+                if erasure.is_certified:
                     # At once: if a slow store ends this call, the next one has less to read.
-                    self._certified[name] = known
-        self._certified = {name: found[name] for name in found if found[name].is_certified}
-        waiting = [each for each in found.values() if not each.is_certified]
+                    self._certified[name] = erasure
+        self._certified = {
+            name: erasures_by_name[name]
+            for name in erasures_by_name
+            if erasures_by_name[name].is_certified
+        }
+        waiting = [each for each in erasures_by_name.values() if not each.is_certified]
         waiting.sort(key=lambda each: (each.deadline, each.request))
-        certified = [each for each in found.values() if each.is_certified]
+        certified = [each for each in erasures_by_name.values() if each.is_certified]
         certified.sort(key=lambda each: (each.checked_at or "", each.request), reverse=True)
         return waiting + certified
 
 
 def _known(record: ErasureRecord) -> KnownErasure | None:
-    found = record.read()
-    return None if found is None else KnownErasure.of(found[1])
+    numbered_erasure = record.read()
+    return None if numbered_erasure is None else KnownErasure.of(numbered_erasure[1])

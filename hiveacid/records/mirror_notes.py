@@ -9,34 +9,19 @@ is overstated until the next run.
 import hashlib
 import json
 import math
-import re
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hiveacid.errors import (
-    CorruptFile,
-    HiveAcidError,
-    InvalidJob,
-    MalformedSnapshot,
-    NewerRecord,
-    NotAFile,
-    TooLarge,
-)
-from hiveacid.jobs import codec
+from hiveacid.errors import CorruptFile, HiveAcidError, NewerRecord
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
-from hiveacid.records.numbered_file import NumberedFile
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.rules.lag import MirrorLag
 from hiveacid.rules.names import MIRROR_NOTES, LocatedTable, TableRef
 from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
-
-_PATH = re.compile(r"([0-9a-f]{16})/([0-9]{1,18})\.json")
-# Real tables have fewer; a hostile folder may have more.
-_MOST_MIRRORS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +38,15 @@ class MirrorNote(SignedRecord):
         run_token: "dag/run/task/map index" of the Airflow task; None without a task.
     """
 
+    record_kind = Kind(
+        title="a note on a mirror",
+        folder=MIRROR_NOTES,
+        files=rf"[0-9a-f]{{16}}/{NUMBERED}",
+        is_numbered=True,
+        # Real tables have fewer; a hostile folder may have more.
+        most=100,
+    )
+
     mirror: str
     catalog: str
     location: str
@@ -63,10 +57,27 @@ class MirrorNote(SignedRecord):
 
     @property
     def folder(self) -> str:
-        """The folder of the notes on this mirror, below the folder of the Hive table."""
+        """The folder of the notes on this mirror, below that of all notes."""
         # Catalogs of different jobs may have the same name.
         key = json.dumps([self.catalog, self.mirror, self.location])
-        return f"{MIRROR_NOTES}/{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    @property
+    def snapshot(self) -> ValidWriteIdList:
+        """The snapshot that the mirror has."""
+        return ValidWriteIdList.parse(self.write_ids)
+
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        _ = self.snapshot
+        if (
+            place.split("/")[-2] != self.folder
+            or not math.isfinite(self.complete_at)
+            or not f"{self.mirror}{self.catalog}".isprintable()
+        ):
+            raise ValueError(
+                "It is on another mirror, or has no time, or no name that can be shown."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +121,13 @@ def write_mirror_note(table: HiveTable, note: MirrorNote, *, is_new: bool) -> No
         StorageError: The folder of the Hive table cannot be written.
         NewerRecord: A newer version has written the last note on the mirror.
     """
-    storage, key = Storage.of(table.folder), SigningKey.configured()
-    file = NumberedFile(storage, note.folder)
-    if (last := file.read()) is not None:
-        with suppress(InvalidJob):
-            MirrorNote.parse_signed(last[1], f"{storage.location}/{file.path(last[0])}", key)
+    store = _store(Storage.of(table.folder))
+    with suppress(CorruptFile):
+        store.newest(note.folder)
     if is_new:
-        _forget(storage, note.mirror, note.catalog, note.complete_at)
+        _forget(store, note.mirror, note.catalog, note.complete_at)
     # A run that was paused cannot replace the note of a later one.
-    number = int(note.complete_at * 1000)
-    signed = note.signed(f"{storage.location}/{file.path(number)}", key)
-    file.write(number, codec.to_bytes(signed))
+    store.succeed(int(note.complete_at * 1000), note, note.folder)
 
 
 def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
@@ -132,7 +139,7 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
     """
     notes = [
         note
-        for note in _notes(ReadOnlyStorage.of(table.folder), SigningKey.configured()).values()
+        for note in _store(ReadOnlyStorage.of(table.folder)).entries().values()
         if isinstance(note, MirrorNote)
         and note.location == location
         and note.table.is_same_as(located(table))
@@ -141,33 +148,34 @@ def last_mirror_note(table: HiveTable, location: str) -> MirrorNote | None:
 
 
 def known_mirrors(
-    table: HiveTable, now: ValidWriteIdList, at: float, key: SigningKey | None
+    table: HiveTable, now: ValidWriteIdList, moment: float, key: SigningKey | None
 ) -> tuple[KnownMirror, ...]:
     """Describe the mirrors of a table, by name; first those whose notes cannot be read.
 
     Args:
         table: The table.
         now: The write ids that a new reader sees.
-        at: The present time, in seconds since 1970.
+        moment: The present time, in seconds since 1970.
         key: The key of the installation, if signatures must be valid.
     """
-    here, found = located(table), _notes(ReadOnlyStorage.of(table.folder), key)
+    located_table = located(table)
+    entries = RecordStore(MirrorNote, ReadOnlyStorage.of(table.folder), key).entries()
     notes = [
         note
-        for note in found.values()
+        for note in entries.values()
         # A copied folder has the notes of another table.
         if isinstance(note, MirrorNote)
-        and (note.table.name, note.table.location) == (here.name, here.location)
+        and (note.table.name, note.table.location) == (located_table.name, located_table.location)
     ]
     nothing = ValidWriteIdList(None, 0)
     unreadable = tuple(
         KnownMirror(
-            name=folder.rpartition("/")[2],
-            lag=MirrorLag.of(nothing, now, complete_at=at, at=at),
-            problem=note.what,
+            name=path.partition("/")[0],
+            lag=MirrorLag.of(nothing, now, complete_at=moment, moment=moment),
+            problem=entry.what,
         )
-        for folder, note in found.items()
-        if isinstance(note, HiveAcidError)
+        for path, entry in entries.items()
+        if isinstance(entry, HiveAcidError)
     )
     return unreadable + tuple(
         KnownMirror(
@@ -175,10 +183,10 @@ def known_mirrors(
             catalog=note.catalog,
             location=note.location,
             lag=MirrorLag.of(
-                _write_ids(note) if note.table.is_same_as(here) else nothing,
+                note.snapshot if note.table.is_same_as(located_table) else nothing,
                 now,
                 complete_at=note.complete_at,
-                at=at,
+                moment=moment,
             ),
             complete_at=note.complete_at,
             run_token=note.run_token,
@@ -202,74 +210,33 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
     Raises:
         NewerRecord: There is none, but a newer version has written notes that may be on the mirror.
     """
-    storage = Storage.of(client.get_table(ref).folder)
-    if _forget(storage, name, catalog):
+    store = _store(Storage.of(client.get_table(ref).folder))
+    if _forget(store, name, catalog):
         return True
-    for note in _notes(storage, SigningKey.configured()).values():
-        if isinstance(note, NewerRecord):
-            raise note
+    for entry in store.entries().values():
+        if isinstance(entry, NewerRecord):
+            raise entry
     return False
 
 
-def _forget(storage: Storage, name: str, catalog: str | None, before: float = math.inf) -> bool:
-    found = [
-        folder
-        for folder, note in _notes(storage, SigningKey.configured()).items()
+def _forget(
+    store: RecordStore[MirrorNote], name: str, catalog: str | None, time_limit: float = math.inf
+) -> bool:
+    folders = [
+        path.partition("/")[0]
+        for path, entry in store.entries().items()
         if (
-            note.mirror == name and catalog in (None, note.catalog) and note.complete_at < before
-            if isinstance(note, MirrorNote)
-            else folder.endswith(f"/{name}") and not isinstance(note, NewerRecord)
+            entry.mirror == name
+            and catalog in (None, entry.catalog)
+            and entry.complete_at < time_limit
+            if isinstance(entry, MirrorNote)
+            else path.startswith(f"{name}/") and not isinstance(entry, NewerRecord)
         )
     ]
-    for folder in found:
-        storage.delete_directory(folder)
-    return bool(found)
+    for folder in folders:
+        store.remove_folder(folder)
+    return bool(folders)
 
 
-def _notes(
-    storage: ReadOnlyStorage, key: SigningKey | None
-) -> Mapping[str, MirrorNote | HiveAcidError]:
-    """Read the newest note on each mirror, by folder; the error of one hides no others."""
-    paths = _newest_paths(storage)
-    notes = {path.rpartition("/")[0]: _read(storage, path, key) for path in paths}
-    if any(isinstance(note, CorruptFile) for note in notes.values()):
-        # Another run may have written its note meanwhile.
-        return notes if _newest_paths(storage) == paths else _notes(storage, key)
-    return notes
-
-
-def _read(
-    storage: ReadOnlyStorage, path: str, key: SigningKey | None
-) -> MirrorNote | HiveAcidError:
-    place = f"{storage.location}/{path}"
-    try:
-        note = MirrorNote.parse_signed(storage.read_small(path), place, key)
-        if note.folder != path.rpartition("/")[0]:
-            raise InvalidJob(f"{place} is the note on another mirror.")
-        _require_readable(note)
-    except (NewerRecord, TooLarge) as error:
-        return error
-    except (InvalidJob, NotAFile, MalformedSnapshot):
-        # Not its text, which may have parts of the note.
-        signed = "" if key is None else ", or lacks the signature of this installation"
-        return CorruptFile(f"The note {place} on a mirror cannot be read{signed}.")
-    return note
-
-
-def _newest_paths(storage: ReadOnlyStorage) -> list[str]:
-    newest: dict[str, int] = {}
-    for file in storage.list_files(MIRROR_NOTES, recursive=True, missing_ok=True):
-        if match := _PATH.fullmatch(file.path):
-            newest[match[1]] = max(int(match[2]), newest.get(match[1], 0))
-    few = sorted(newest.items())[:_MOST_MIRRORS]
-    return [f"{MIRROR_NOTES}/{mirror}/{number}.json" for mirror, number in few]
-
-
-def _require_readable(note: MirrorNote) -> None:
-    _write_ids(note)
-    if not math.isfinite(note.complete_at) or not f"{note.mirror}{note.catalog}".isprintable():
-        raise InvalidJob("It has no time, or no name that can be shown.")
-
-
-def _write_ids(note: MirrorNote) -> ValidWriteIdList:
-    return ValidWriteIdList.parse(note.write_ids)
+def _store(storage: ReadOnlyStorage) -> RecordStore[MirrorNote]:
+    return RecordStore(MirrorNote, storage, SigningKey.configured())

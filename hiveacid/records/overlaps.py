@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hiveacid.errors import OverlapRefused
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.owner import Snapshot
@@ -34,6 +33,7 @@ from hiveacid.rules.names import (
     parse_directory,
 )
 from hiveacid.rules.notes import parse_note, replaced_by
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import TableOfFolder
@@ -86,67 +86,81 @@ class Overlaps:
             table: The table.
             partitions: Their names; None means a table without partitions.
         """
-        there = {
-            (table, name): {found for found, _ in _compactions(storage, directories)}
+        compaction_names = {
+            (table, name): {
+                compaction_name for compaction_name, _ in _compactions(storage, directories)
+            }
             for name, storage, directories in _folders(self.client, table, partitions)
         }
-        return replace(self, compacted=there)
+        return replace(self, compacted=compaction_names)
 
     def require_none_at_commit(
         self,
         txn: LiveTransaction,
-        written: Sequence[tuple[TableRef, WriteKind, Collection[str | None]]],
+        writes: Sequence[tuple[TableRef, WriteKind, Collection[str | None]]],
     ) -> None:
         """Run ``require_none`` while no other writer that uses this check can commit.
 
         Args:
             txn: The transaction that is about to commit.
-            written: The tables, each with the kind of write and the written partitions.
+            writes: The tables, each with the kind of write and the written partitions.
         """
-        if written:
-            txn.commit_alone((table for table, _, _ in written), self.limit_seconds)
-        for table, later, partitions in written:
-            self.require_none(table, later, partitions)
+        if writes:
+            txn.commit_alone((table for table, _, _ in writes), self.limit_seconds)
+        for table, write_kind, partitions in writes:
+            self.require_none(table, write_kind, partitions)
 
     def require_none(
-        self, table: TableRef, later: WriteKind, partitions: Collection[str | None]
+        self, table: TableRef, write_kind: WriteKind, partitions: Collection[str | None]
     ) -> None:
         """Refuse the commit of a writer where the matrix lets only the first writer succeed.
 
         Args:
             table: The table that is written.
-            later: The kind of the write.
+            write_kind: The kind of the write.
             partitions: The written partitions; None means a table without partitions.
 
         Raises:
             OverlapRefused: A writer that takes precedence in the matrix has committed since the job
                 began.
         """
-        if not partitions or later is WriteKind.OVERWRITE:
+        if not partitions or write_kind is WriteKind.OVERWRITE:
             return
         now = Snapshot.take(self.client, [table])
-        refused = refusing(later, partitions, self._finished(table, later, partitions, now))
+        refused = refusing(
+            write_kind, partitions, self._finished(table, write_kind, partitions, now)
+        )
         if refused:
-            raise OverlapRefused(describe_refusal(table.full_name, later, self.by, refused))
+            raise OverlapRefused(describe_refusal(table.full_name, write_kind, self.by, refused))
 
     def _finished(
-        self, table: TableRef, later: WriteKind, partitions: Collection[str | None], now: Snapshot
+        self,
+        table: TableRef,
+        write_kind: WriteKind,
+        partitions: Collection[str | None],
+        now: Snapshot,
     ) -> Iterator[Finished]:
-        since, valid = self.since.write_ids[table.full_name], now.write_ids[table.full_name]
-        new = committed_since(since, valid)
-        compacts = later in (WriteKind.MINOR, WriteKind.MAJOR)
+        earlier_write_ids, valid = (
+            self.since.write_ids[table.full_name],
+            now.write_ids[table.full_name],
+        )
+        new = committed_since(earlier_write_ids, valid)
+        compacts = write_kind in (WriteKind.MINOR, WriteKind.MAJOR)
         if not new and not compacts:
             return
         for name, storage, directories in _folders(self.client, table, partitions):
             yield from _writers(storage, directories, name, new, now.txns)
             if compacts:
-                before = self.compacted.get((table, name), ())
-                yield from _compactors(storage, directories, name, before, now.txns)
+                earlier_names = self.compacted.get((table, name), ())
+                yield from _compactors(storage, directories, name, earlier_names, now.txns)
 
 
-def committed_since(since: ValidWriteIdList, now: ValidWriteIdList) -> frozenset[int]:
+def committed_since(earlier_write_ids: ValidWriteIdList, now: ValidWriteIdList) -> frozenset[int]:
     """The write ids that are committed now and were not committed then."""
-    candidates = {*since.open, *range(since.high_watermark + 1, now.high_watermark + 1)}
+    candidates = {
+        *earlier_write_ids.open,
+        *range(earlier_write_ids.high_watermark + 1, now.high_watermark + 1),
+    }
     return frozenset(filter(now.is_valid, candidates))
 
 
@@ -158,8 +172,8 @@ def written_by(run_token: str | None, user: object) -> str:
             that has a token.
         user: The user, if known.
     """
-    who = f"user {user}" if user and isinstance(user, str) else "an unknown user"
-    return who if run_token is None else f"{who}, {describe_run(unmarked_token(run_token))}"
+    author = f"user {user}" if user and isinstance(user, str) else "an unknown user"
+    return author if run_token is None else f"{author}, {describe_run(unmarked_token(run_token))}"
 
 
 def writers_in(
@@ -188,14 +202,14 @@ def _folders(
     """The folders of the partitions that exist, with the names of their directories."""
     if not names:
         return
-    described = client.get_table(table)
-    named = sorted(name for name in names if name is not None)
-    folders: dict[str | None, Location] = {None: described.folder} if None in names else {}
-    for partition in client.get_partitions(described, named) if named else ():
+    definition = client.get_table(table)
+    partition_names = sorted(name for name in names if name is not None)
+    folders: dict[str | None, Location] = {None: definition.folder} if None in names else {}
+    for partition in client.get_partitions(definition, partition_names) if partition_names else ():
         folders[partition.name] = partition.folder
     for name, folder in folders.items():
         storage = Storage.of(folder)
-        yield name, storage, TableOfFolder.of(described).directories(storage)
+        yield name, storage, TableOfFolder.of(definition).directories(storage)
 
 
 def _writers(
@@ -206,87 +220,89 @@ def _writers(
     txns: ValidTxnList,
 ) -> Iterator[Finished]:
     """Yield the writers, among some write ids, that have written into a partition."""
-    written: dict[int, list[str]] = defaultdict(list)
+    names_by_write_id: dict[int, list[str]] = defaultdict(list)
     merged: dict[str, list[int]] = {}
-    for name, parsed in _parsed(directories):
-        if parsed.visibility_txn and not txns.is_valid(parsed.visibility_txn):
+    for name, directory in _parsed(directories):
+        if directory.visibility_txn and not txns.is_valid(directory.visibility_txn):
             continue
         # The write id of the directory's only writer; None for a merged directory.
-        if isinstance(parsed, Base):
-            own = None if _is_compacted(storage, name, parsed) else parsed.write_id
+        if isinstance(directory, Base):
+            own_write_id = None if _is_compacted(storage, name, directory) else directory.write_id
         else:
-            one = not parsed.visibility_txn and len(parsed.write_ids) == 1
-            own = parsed.min_write_id if one else None
-        if own is None:
-            if found := [write_id for write_id in new if write_id in parsed.write_ids]:
-                merged[name] = found
-        elif own in new:
-            written[own].append(name)
-    for write_id, names in sorted(written.items()):
+            is_single = not directory.visibility_txn and len(directory.write_ids) == 1
+            own_write_id = directory.min_write_id if is_single else None
+        if own_write_id is None:
+            if merged_ids := [write_id for write_id in new if write_id in directory.write_ids]:
+                merged[name] = merged_ids
+        elif own_write_id in new:
+            names_by_write_id[own_write_id].append(name)
+    for write_id, names in sorted(names_by_write_id.items()):
         notes = (read_note(storage, name) for name in sorted(names))
         note = next(filter(None, notes), {})
         yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
     for name, covered in sorted(merged.items()):
         # Any of these write ids may be contained, unless the note lists the merged directories.
-        for write_id in _among(read_note(storage, name), {*covered} - written.keys()):
+        for write_id in _among(read_note(storage, name), {*covered} - names_by_write_id.keys()):
             by = f"the writers of the rows in {name}"
             yield Finished(WriteKind.CHANGE, partition, f"write id {write_id}", by)
 
 
 def _among(note: Mapping[str, Any] | None, covered: Collection[int]) -> list[int]:
     """Return the write ids of a range that a merged directory may contain."""
-    replaced = None if note is None else replaced_by(note)
-    if replaced is None:
+    replacement = None if note is None else replaced_by(note)
+    if replacement is None:
         return sorted(covered)
     ranges = []
-    for path in replaced.paths:
-        parsed = None if "/" in path else parse_directory(path)
-        if isinstance(parsed, Base):
-            ranges.append(range(parsed.write_id, parsed.write_id + 1))
-        elif parsed is not None:
-            ranges.append(parsed.write_ids)
-    return sorted(own for own in covered if any(own in each for each in ranges))
+    for path in replacement.paths:
+        directory = None if "/" in path else parse_directory(path)
+        if isinstance(directory, Base):
+            ranges.append(range(directory.write_id, directory.write_id + 1))
+        elif directory is not None:
+            ranges.append(directory.write_ids)
+    return sorted(
+        write_id for write_id in covered if any(write_id in id_range for id_range in ranges)
+    )
 
 
 def _compactors(
     storage: Storage,
     directories: Sequence[str],
     partition: str | None,
-    before: Collection[str],
+    earlier_names: Collection[str],
     txns: ValidTxnList,
 ) -> Iterator[Finished]:
     """Yield the compactions of a partition since the given listing."""
     # A minor compaction creates two directories.
-    found: dict[tuple[WriteKind, int, int], str] = {}
-    for name, parsed in _compactions(storage, directories):
-        seen = not parsed.visibility_txn or txns.is_valid(parsed.visibility_txn)
-        if name not in before and seen:
-            writer = WriteKind.MAJOR if isinstance(parsed, Base) else WriteKind.MINOR
-            last = parsed.write_ids[-1] if parsed.write_ids else 0
-            found.setdefault((writer, parsed.visibility_txn, last), name)
-    for (writer, _, _), name in found.items():
+    names_by_writer: dict[tuple[WriteKind, int, int], str] = {}
+    for name, directory in _compactions(storage, directories):
+        is_visible = not directory.visibility_txn or txns.is_valid(directory.visibility_txn)
+        if name not in earlier_names and is_visible:
+            writer = WriteKind.MAJOR if isinstance(directory, Base) else WriteKind.MINOR
+            last = directory.write_ids[-1] if directory.write_ids else 0
+            names_by_writer.setdefault((writer, directory.visibility_txn, last), name)
+    for (writer, _, _), name in names_by_writer.items():
         yield Finished(writer, partition, name, _author(read_note(storage, name) or {}))
 
 
 def _compactions(
     storage: Storage, directories: Sequence[str]
 ) -> Iterator[tuple[str, Base | Delta]]:
-    for name, parsed in _parsed(directories):
-        if isinstance(parsed, Base):
-            compacted = _is_compacted(storage, name, parsed)
+    for name, directory in _parsed(directories):
+        if isinstance(directory, Base):
+            compacted = _is_compacted(storage, name, directory)
         else:
             # Hive 3 omits the statement number, and writes no other directory with a name of our
             # form.
-            compacted = parsed.visibility_txn > 0 or parsed.statement_id is None
+            compacted = directory.visibility_txn > 0 or directory.statement_id is None
         if compacted:
-            yield name, parsed
+            yield name, directory
 
 
 def _parsed(directories: Sequence[str]) -> Iterator[tuple[str, Base | Delta]]:
     for name in directories:
-        parsed = parse_directory(name)
-        if parsed is not None:
-            yield name, parsed
+        directory = parse_directory(name)
+        if directory is not None:
+            yield name, directory
 
 
 def _is_compacted(storage: Storage, name: str, base: Base) -> bool:
@@ -298,10 +314,12 @@ def _kind(names: Iterable[str], note: Mapping[str, Any]) -> WriteKind:
     operation = note.get("operation")
     if isinstance(operation, str) and operation in _OPERATIONS:
         return kind_of(Operation(operation))
-    parsed = [parse_directory(name) for name in names]
-    if any(isinstance(each, Base) for each in parsed):
+    parsed_names = [parse_directory(name) for name in names]
+    if any(isinstance(directory, Base) for directory in parsed_names):
         return WriteKind.OVERWRITE
-    deletes = any(isinstance(each, Delta) and each.is_delete for each in parsed)
+    deletes = any(
+        isinstance(directory, Delta) and directory.is_delete for directory in parsed_names
+    )
     return WriteKind.CHANGE if deletes else WriteKind.APPEND
 
 
@@ -309,8 +327,8 @@ def _author(note: Mapping[str, Any]) -> str:
     token, time = note.get("run_token"), note.get("time")
     if not note:
         return "another engine, which leaves no note"
-    who = written_by(token if isinstance(token, str) else None, note.get("user"))
-    return f"{who}, {time}" if isinstance(time, str) else who
+    author = written_by(token if isinstance(token, str) else None, note.get("user"))
+    return f"{author}, {time}" if isinstance(time, str) else author
 
 
 def read_note(storage: Storage, name: str) -> dict[str, Any] | None:

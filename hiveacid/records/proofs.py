@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Self
 
-from hiveacid.jobs.options import run_of
+from hiveacid.errors import InvalidJob
+from hiveacid.jobs import codec
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.names import (
@@ -27,6 +28,7 @@ from hiveacid.rules.names import (
     TableRef,
     parse_directory,
 )
+from hiveacid.rules.run_tokens import run_of
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -124,13 +126,13 @@ def holds_write(directory: str, write_id: int) -> bool:
         directory: The name.
         write_id: The write id.
     """
-    parsed = parse_directory(directory)
-    if isinstance(parsed, Base):
-        return parsed.write_id == write_id and not parsed.visibility_txn
+    parsed_name = parse_directory(directory)
+    if isinstance(parsed_name, Base):
+        return parsed_name.write_id == write_id and not parsed_name.visibility_txn
     return (
-        isinstance(parsed, Delta)
-        and parsed.min_write_id == parsed.max_write_id == write_id
-        and not parsed.visibility_txn
+        isinstance(parsed_name, Delta)
+        and parsed_name.min_write_id == parsed_name.max_write_id == write_id
+        and not parsed_name.visibility_txn
     )
 
 
@@ -153,11 +155,11 @@ def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref:
     """
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
-    since = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    reader_note = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
     # Last: a note must not bring back a directory, because an empty base hides all rows.
     if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
         return
-    storage.write_file(f"{directory}/{READER_NOTE_FILE}", since.to_json().encode(), replace=True)
+    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(reader_note), replace=True)
 
 
 def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:
@@ -171,5 +173,10 @@ def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | N
         NewerRecord: A newer version has written it.
     """
     path = f"{directory}/{READER_NOTE_FILE}"
-    content = storage.read_small(path)
-    return None if content is None else ReaderNote.parse(content, f"{storage.location}/{path}")
+    try:
+        note = codec.read_obligation(
+            ReaderNote, storage.read_small(path), f"{storage.location}/{path}"
+        )
+    except InvalidJob:
+        return None
+    return note

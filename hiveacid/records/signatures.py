@@ -6,16 +6,12 @@ is invalid; without a key, a record is evidence only, and its statements are ver
 
 import hashlib
 import hmac
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from hiveacid.errors import InvalidJob
-from hiveacid.jobs import codec
-from hiveacid.jobs.options import setting
-from hiveacid.rules.formats import Obligation
-from hiveacid.rules.names import plain_location
+from hiveacid.settings import setting
 
 KEY_SETTING = "signing_key_file"
 _ALGORITHM = "HMAC-SHA256"
@@ -97,51 +93,6 @@ class SigningKey:
 
     def _digest(self, content: bytes) -> bytes:
         return hmac.digest(self.secret, content, hashlib.sha256)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedRecord(Obligation):
-    """Record with a signature that covers its place: a copy of it counts nowhere else.
-
-    Attributes:
-        signature: The signature of the place and the rest, if a key was configured.
-    """
-
-    signature: Signature | None = field(default=None, compare=False)
-
-    def signed(self, place: str, key: SigningKey | None) -> Self:
-        """Return the record with its signature; without one if there is no key.
-
-        Args:
-            place: The location of the record, which names nothing else.
-            key: The key of the installation.
-        """
-        signature = None if key is None else key.sign(self._unsigned(place))
-        return replace(self, signature=signature)
-
-    @classmethod
-    def parse_signed(cls, content: bytes | None, place: str, key: SigningKey | None) -> Self:
-        """Parse the content of a file, and verify its signature.
-
-        Args:
-            content: The content.
-            place: The location of the record.
-            key: The key of the installation; without one, the signature does not matter.
-
-        Raises:
-            InvalidJob: The content has another form, or not the signature of the installation.
-            NewerRecord: A newer version has written it.
-        """
-        record = codec.read_obligation(cls, content, place)
-        if key is not None and not key.has_signed(record.signature, record._unsigned(place)):
-            raise InvalidJob(f"{place} does not have the signature of this installation.")
-        return record
-
-    def _unsigned(self, place: str) -> bytes:
-        """The bytes that are signed: the place, and the record without its signature."""
-        record = codec.to_record(replace(self, signature=None))
-        named = {"place": plain_location(place), "record": record}
-        return json.dumps(named, sort_keys=True, separators=(",", ":")).encode()
 
 
 def key_of_hashes(salt: str, key: SigningKey | None) -> bytes:

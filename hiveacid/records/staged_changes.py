@@ -13,29 +13,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Self
 
-from hiveacid.errors import (
-    InvalidJob,
-    MalformedName,
-    MalformedSnapshot,
-    NewerRecord,
-    NotAFile,
-    StagedChangeRefused,
-    StorageError,
-    TooLarge,
-)
-from hiveacid.jobs import codec
+from hiveacid.errors import CorruptFile, NewerRecord, StagedChangeRefused, StorageError, TooLarge
 from hiveacid.jobs.checks import Check
-from hiveacid.jobs.options import marked_token, unmarked_token
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.stage_jobs import is_name, require_plain_checks
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import digest_of
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import Kind, RecordStore, SignedRecord
 from hiveacid.rules.cleaning import has_ended
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import STAGED_CHANGES, TableIdentity, TableRef
 from hiveacid.rules.row_id import MAX_WRITER_ID
+from hiveacid.rules.run_tokens import marked_token, unmarked_token
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.clock import storage_now_in
@@ -44,7 +35,7 @@ from hiveacid.storage.folder import ReadOnlyStorage, Storage
 MANIFEST = "manifest.json"
 # The name of a manifest after its change was discarded: no publication begins without a manifest.
 WITHDRAWN = "discarded.json"
-# About 100,000 files; a larger file is not read.
+# About 100,000 files.
 LARGEST_MANIFEST = 32 << 20
 # A publication that began before the expiry can end before the files are removed.
 GRACE = timedelta(hours=1)
@@ -168,7 +159,10 @@ class StagedStatement:
     @property
     def files(self) -> Iterator[StagedRows]:
         """All files."""
-        for group in (*(each for one in self.inputs for each in one.groups), *self.deletes):
+        for group in (
+            *(input_group for staged_input in self.inputs for input_group in staged_input.groups),
+            *self.deletes,
+        ):
             yield from group.files
 
     def require_valid(self, name: str) -> None:
@@ -198,13 +192,16 @@ class StagedStatement:
             if not 0 <= (file.bucket or 0) <= MAX_WRITER_ID or file.bytes < 0:
                 raise malformed(name, f"a bucket or a size of {file.path!r} that is impossible")
         for group in self.deletes:
-            if any(each.rows is None or each.bucket is None for each in group.files):
+            if any(
+                staged_file.rows is None or staged_file.bucket is None
+                for staged_file in group.files
+            ):
                 raise malformed(name, "delete events without a number")
-        if any(not group.files for each in self.inputs for group in each.groups):
+        if any(not group.files for staged_input in self.inputs for group in staged_input.groups):
             raise malformed(name, "a group without files")
 
     def _replaces(self, value: bool) -> bool:
-        return any(each.replace is value for each in self.inputs)
+        return any(staged_input.replace is value for staged_input in self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +222,10 @@ class StagedChange(SignedRecord):
         statements: The statements.
         checks: The checks of the written rows.
     """
+
+    record_kind = Kind(
+        title="the manifest of a staged change", folder=STAGED_CHANGES, largest=LARGEST_MANIFEST
+    )
 
     run_token: str
     run_id: str | None
@@ -247,7 +248,7 @@ class StagedChange(SignedRecord):
     @property
     def tables(self) -> list[str]:
         """The full names of the changed tables; the first one is the target."""
-        return [*dict.fromkeys(each.table.name for each in self.statements)]
+        return [*dict.fromkeys(statement.table.name for statement in self.statements)]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -283,51 +284,34 @@ class StagedChange(SignedRecord):
     def report(self) -> RunReport:
         """The numbers of its rows."""
         reports: dict[str, TableReport] = {}
-        for each in self.statements:
-            known = reports.get(each.table.name)
-            reports[each.table.name] = each.report if known is None else known + each.report
+        for statement in self.statements:
+            earlier_report = reports.get(statement.table.name)
+            reports[statement.table.name] = (
+                statement.report if earlier_report is None else earlier_report + statement.report
+            )
         tables = (*reports.values(),)
-        kinds = {each.name for each in self.statements}
+        kinds = {statement.name for statement in self.statements}
         return RunReport(
             job=kinds.pop() if len(self.statements) == 1 else "transaction",
             target=self.tables[0],
-            rows_inserted=sum(each.rows_inserted for each in tables),
-            rows_updated=sum(each.rows_updated for each in tables),
-            rows_deleted=sum(each.rows_deleted for each in tables),
-            files=sum(each.files for each in tables),
-            bytes=sum(each.bytes for each in tables),
+            rows_inserted=sum(table.rows_inserted for table in tables),
+            rows_updated=sum(table.rows_updated for table in tables),
+            rows_deleted=sum(table.rows_deleted for table in tables),
+            files=sum(table.files for table in tables),
+            bytes=sum(table.bytes for table in tables),
             partitions=tables[0].partitions,
             tables=tables,
-            warnings=tuple(each.warning for each in self.statements if each.warning),
+            warnings=tuple(statement.warning for statement in self.statements if statement.warning),
         )
 
-    def to_bytes(self, table: HiveTable) -> bytes:
-        """Return the content of the manifest's file in the folder of one of the tables."""
-        key = SigningKey.configured()
-        return codec.to_bytes(self.signed(_place(table.folder, self.name), key))
-
     @classmethod
-    def parse(cls, content: bytes, folder: str, name: str, key: SigningKey | None) -> Self:
-        """Parse a manifest.
+    def signed_place(cls, place: str) -> str:
+        """Return the folder of the change: a manifest is renamed when its change is discarded."""
+        return place.rpartition("/")[0]
 
-        Args:
-            content: The content of its file.
-            folder: The folder of its table.
-            name: The name of its folder.
-            key: The key of the installation, if its signature must be valid.
-
-        Raises:
-            StagedChangeRefused: It is no manifest, that of another change, or a forged one.
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            change = cls.parse_signed(content, _place(folder, name), key)
-            change._require_valid(name)
-        except (InvalidJob, MalformedName, MalformedSnapshot, ValueError, OverflowError) as error:
-            raise malformed(name, f"content that cannot be read: {error}") from error
-        return change
-
-    def _require_valid(self, name: str) -> None:
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        name = place.split("/")[-2]
         if not self.statements:
             raise malformed(name, "no statement")
         tables = [TableRef.parse(each).full_name for each in self.tables]
@@ -349,10 +333,6 @@ class StagedChange(SignedRecord):
         require_plain_checks(self.checks)
 
 
-def _place(folder: str, name: str) -> str:
-    return f"{folder}/{STAGED_CHANGES}/{name}"
-
-
 def name_of(run_token: str, txn_id: int) -> str:
     """Name the staged change of a run.
 
@@ -363,10 +343,10 @@ def name_of(run_token: str, txn_id: int) -> str:
     return f"{digest_of(run_token)}_{txn_id}"
 
 
-def malformed(name: str, what: str) -> StagedChangeRefused:
+def malformed(name: str, defect: str) -> StagedChangeRefused:
     """Return the error that a manifest was not written by this package."""
     return StagedChangeRefused(
-        f"The manifest of the staged change {name} has {what}.",
+        f"The manifest of the staged change {name} has {defect}.",
         remedy="It is damaged or forged: look who may write into the folder of the table.",
     )
 
@@ -433,7 +413,8 @@ class StagedChangeFolder:
     def __init__(self, table: HiveTable, *, only_shows: bool = False) -> None:
         self._storage = Storage.of(table.folder)
         self._table = table
-        self._key = SigningKey.readable() if only_shows else SigningKey.configured()
+        key = SigningKey.readable() if only_shows else SigningKey.configured()
+        self._store = RecordStore(StagedChange, self._storage, key)
 
     def names(self) -> list[str]:
         """List the names of the staged changes."""
@@ -446,7 +427,7 @@ class StagedChangeFolder:
             The changes, the oldest first, and by name the problems of those whose manifest is damaged,
             forged, or of a newer version.
         """
-        found: list[StagedChange] = []
+        change_list: list[StagedChange] = []
         problems: dict[str, str] = {}
         for name in self.names():
             try:
@@ -458,8 +439,8 @@ class StagedChangeFolder:
                 problems[name] = str(error)
                 continue
             if change is not None:
-                found.append(change)
-        return sorted(found, key=lambda change: change.txn_id), problems
+                change_list.append(change)
+        return sorted(change_list, key=lambda change: change.txn_id), problems
 
     def known(self) -> list["KnownStagedChange"]:
         """Describe the staged changes, also those that cannot be read."""
@@ -482,22 +463,25 @@ class StagedChangeFolder:
                 of another table.
             NewerRecord: A newer version has written it.
         """
-        file = WITHDRAWN if withdrawn else MANIFEST
+        path = f"{name}/{WITHDRAWN if withdrawn else MANIFEST}"
         try:
-            content = manifest_of(self._storage, name, file)
-        except NotAFile as error:
-            raise malformed(name, "another object in its place") from error
-        if content is None:
+            change = self._store.read(path)
+        except CorruptFile as error:
+            raise malformed(name, f"content of no use: {error.what}") from error
+        if change is None:
             return None
-        if self._storage.is_link(f"{STAGED_CHANGES}/{name}/{file}"):
+        if self._storage.is_link(f"{STAGED_CHANGES}/{path}"):
             raise malformed(name, "a symbolic link above it")
-        change = StagedChange.parse(content, self._table.folder, name, self._key)
         if self._table.ref.full_name not in change.tables:
             raise StagedChangeRefused(
                 f"The staged change {name} in the folder of {self._table.ref} is one of"
                 f" {change.tables[0]}: the table was renamed, or the folder was copied."
             )
         return change
+
+    def content(self, change: StagedChange) -> bytes:
+        """Return the content of the manifest of a change in this folder."""
+        return self._store.content(f"{change.name}/{MANIFEST}", change)
 
     def age(self, name: str) -> timedelta | None:
         """Return the age of a manifest by the clock of the storage; None if it is missing."""
@@ -514,7 +498,7 @@ class StagedChangeFolder:
             StagedChangeRefused: One is missing, or has another size.
         """
         folder = f"{STAGED_CHANGES}/{change.name}"
-        found = {
+        sizes_by_path = {
             file.path: file.size
             for file in self._storage.list_files(folder, recursive=True, missing_ok=True)
         }
@@ -522,8 +506,8 @@ class StagedChangeFolder:
             if statement.table.name != self._table.ref.full_name:
                 continue
             for file in statement.files:
-                if found.get(file.path) != file.bytes:
-                    state = "is missing" if file.path not in found else "has another size"
+                if sizes_by_path.get(file.path) != file.bytes:
+                    state = "is missing" if file.path not in sizes_by_path else "has another size"
                     raise StagedChangeRefused(
                         f"The file {folder}/{file.path} of the staged change of"
                         f" {self._table.ref.full_name} {state}."
@@ -572,9 +556,7 @@ class StagedChangeFolder:
 
 def names_below(storage: ReadOnlyStorage) -> list[str]:
     """List the names of the staged changes in the folder of a table."""
-    return [
-        each for each in storage.list_directories(STAGED_CHANGES, missing_ok=True) if is_name(each)
-    ]
+    return list(filter(is_name, storage.list_directories(STAGED_CHANGES, missing_ok=True)))
 
 
 def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
@@ -586,14 +568,3 @@ def is_abandoned(name: str, txns: ValidTxnList, min_open: int) -> bool:
         min_open: The smallest open transaction of any kind at that time.
     """
     return has_ended(int(name.rpartition("_")[2]), txns, min_open)
-
-
-def manifest_of(storage: ReadOnlyStorage, name: str, file: str = MANIFEST) -> bytes | None:
-    """Read a manifest, or return None if it is missing.
-
-    Args:
-        storage: The folder of the table.
-        name: The staged change.
-        file: The name of the manifest.
-    """
-    return storage.read_small(f"{STAGED_CHANGES}/{name}/{file}", LARGEST_MANIFEST)

@@ -1,22 +1,19 @@
 """Files of a table with the positions and the states of streams."""
 
-import re
 from dataclasses import dataclass
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     InvalidJob,
-    NewerRecord,
     NotAFile,
-    StorageError,
+    PositionMismatch,
     StreamOvertaken,
     TooLarge,
 )
 from hiveacid.jobs import codec
 from hiveacid.jobs.stream_job import StreamJob, StreamProgress, stream_token
-from hiveacid.records.numbered_file import NumberedFile
 from hiveacid.records.proofs import NoteName, digest_of
-from hiveacid.records.signatures import SignedRecord, SigningKey
+from hiveacid.records.signatures import SigningKey
+from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord
 from hiveacid.rules.formats import Evidence
 from hiveacid.rules.names import RUN_NOTES, STREAM_PLACES, UNFINISHED_PREFIX
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -101,12 +98,26 @@ class StreamPlace(SignedRecord):
         offsets: A digest of the offsets of that batch; None before the first batch.
     """
 
+    record_kind = Kind(
+        title="the place of a stream",
+        folder=STREAM_PLACES,
+        files=rf"[^/]+/{NUMBERED}",
+        is_numbered=True,
+        remedy="Restore it; without it the applied batches are unknown. If it was written before the key of"
+        " signatures, remove it, and set reset_query to the query of the checkpoint.",
+    )
+
     name: str
     query_id: str
     batch_id: int
     number: int
     checkpoint: str = ""
     offsets: str | None = None
+
+    def require_sound(self, place: str) -> None:
+        """See the base class."""
+        if not place.endswith(f"/{self.name}/{self.number}.json"):
+            raise ValueError("It belongs to another place.")
 
     @property
     def next_token(self) -> str:
@@ -126,20 +137,22 @@ class StreamPlace(SignedRecord):
             )
 
 
-def require_same_batch(job: StreamJob, batch_id: int, applied: str | None, planned: str) -> None:
+def require_same_batch(
+    job: StreamJob, batch_id: int, applied_digest: str | None, planned_digest: str
+) -> None:
     """Refuse a batch whose number was applied with rows other than those in the checkpoint.
 
     Args:
         job: The stream.
         batch_id: The batch.
-        applied: The digest of the offsets that it was applied with; None if it is unknown.
-        planned: The digest of the offsets in the checkpoint.
+        applied_digest: The digest of the offsets that it was applied with; None if it is unknown.
+        planned_digest: The digest of the offsets in the checkpoint.
 
     Raises:
-        CheckpointMismatch: The digests differ.
+        PositionMismatch: The digests differ.
     """
-    if applied not in (None, planned):
-        raise CheckpointMismatch(
+    if applied_digest not in (None, planned_digest):
+        raise PositionMismatch(
             f"Batch {batch_id} of stream {job.name} was applied to {job.target} with other rows than "
             f"the checkpoint {job.checkpoint} has for it, so that is a copy.",
             remedy="Put the checkpoint there that the stream was run with last.",
@@ -163,13 +176,13 @@ def require_same_place(
         reset_query: The query whose position may be discarded.
 
     Raises:
-        CheckpointMismatch: The checkpoint belongs to another query, or is an old copy.
+        PositionMismatch: The checkpoint belongs to another query, or is an old copy.
     """
     query = checkpoint.query_id
     if place is None:
         if checkpoint.done == NO_BATCH or reset_query == query:
             return
-        raise CheckpointMismatch(
+        raise PositionMismatch(
             f"The checkpoint {checkpoint.location} is at batch {checkpoint.done} of query "
             f"{query}, but {table} does not know the stream {name}.",
             remedy="Name the stream and the first table as before, or give this stream a checkpoint "
@@ -178,7 +191,7 @@ def require_same_place(
     if query == place.query_id:
         if checkpoint.planned >= place.batch_id:
             return
-        raise CheckpointMismatch(
+        raise PositionMismatch(
             f"Stream {name} is at batch {place.batch_id} of query {query} in {table}, but the "
             f"checkpoint {checkpoint.location} only to batch {checkpoint.planned}: it is an old copy.",
             remedy="Put the newest checkpoint there. Rows that this one has not seen may be in the "
@@ -186,10 +199,10 @@ def require_same_place(
         )
     if reset_query == place.query_id:
         return
-    found = "is not there" if query is None else f"is that of query {query}"
-    raise CheckpointMismatch(
+    state_text = "is not there" if query is None else f"is that of query {query}"
+    raise PositionMismatch(
         f"Stream {name} is at batch {place.batch_id} of query {place.query_id} in {table}, but "
-        f"the checkpoint {checkpoint.location} {found}.",
+        f"the checkpoint {checkpoint.location} {state_text}.",
         remedy=f"Put the checkpoint of that query there; it was at {place.checkpoint}. If it is lost, "
         "set the starting position in the options of the source, and reset_query="
         f"{place.query_id!r} in the job; otherwise rows of the table are written a second time.",
@@ -198,7 +211,6 @@ def require_same_place(
 
 _STOP = "stop"
 _TOO_LARGE = "unknown, its state is too large for this page"
-_PLACE = re.compile(rf"{STREAM_PLACES}/[^/]+/[0-9]{{1,18}}\.json")
 # Real tables have fewer; a hostile folder may have more.
 _MOST_STATES = 100
 
@@ -215,42 +227,32 @@ class StreamPlaces:
         self._storage = storage
         self._name = name
         self._folder = f"{STREAM_PLACES}/{name}"
-        self._file = NumberedFile(storage, self._folder)
         # Outside the folder, where writing a position removes unknown files.
         self._state_path = f"{self._folder}.json"
+
+    @property
+    def _store(self) -> RecordStore[StreamPlace]:
+        return RecordStore(StreamPlace, self._storage, SigningKey.configured())
 
     def read(self) -> StreamPlace | None:
         """Return the position of the stream; None if the table has none.
 
         Raises:
-            StorageError: The newest position cannot be read.
+            CorruptFile: The newest position cannot be read.
             NewerRecord: A newer version has written it.
         """
-        found = self._file.read()
-        if found is None:
-            return None
-        number, content = found
-        path = f"{self._storage.location}/{self._file.path(number)}"
-        key = SigningKey.configured()
-        try:
-            return StreamPlace.parse_signed(content, path, key)
-        except InvalidJob as error:
-            raise StorageError(
-                f"{path} cannot be read as the place of a stream"
-                + (", signed by this installation." if key is not None else "."),
-                remedy="Restore it; without it the applied batches are unknown. If it was written before the"
-                " key of signatures, remove it, and set reset_query to the query of the checkpoint.",
-            ) from error
+        newest = self._store.newest(self._name)
+        return None if newest is None else newest[1]
 
     def required(self) -> StreamPlace:
         """Return the position of a stream that has one.
 
         Raises:
-            CheckpointMismatch: The table no longer has a position of the stream.
+            PositionMismatch: The table no longer has a position of the stream.
         """
         place = self.read()
         if place is None:
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"{self._storage.location}/{self._folder} has vanished.",
                 remedy="If the table was created again, give the stream a new checkpoint.",
             )
@@ -261,13 +263,13 @@ class StreamPlaces:
 
         Raises:
             StreamOvertaken: Another driver has done so.
-            CheckpointMismatch: The place before it has vanished with its table.
+            PositionMismatch: The place before it has vanished with its table.
         """
-        path = f"{self._storage.location}/{self._file.path(place.number)}"
-        signed = place.signed(path, SigningKey.configured())
-        if not self._file.write(place.number, codec.to_bytes(signed), follows=place.number > 0):
+        store, follows = self._store, place.number > 0
+        if not store.succeed(place.number, place, self._name, follows=follows):
             self.required()
-            raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
+            where = store.place(f"{self._name}/{place.number}.json")
+            raise StreamOvertaken(f"Another driver of stream {place.name} has written {where}.")
 
     def read_state(self) -> StreamState | None:
         """Return the last state that the stream's driver reported."""
@@ -305,7 +307,7 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
     names = sorted(file.path for file in files if file.path.endswith(".json"))
     states = {name: _state(storage, f"{STREAM_PLACES}/{name}") for name in names[:_MOST_STATES]}
     # A file whose name does not match its stream was cut off by a kill.
-    return [each for name, each in states.items() if each and name == f"{each.name}.json"]
+    return [state for name, state in states.items() if state and name == f"{state.name}.json"]
 
 
 def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
@@ -328,17 +330,10 @@ def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
     Args:
         storage: The folder of a table.
     """
-    digests, key = set(), SigningKey.configured()
-    for path, size, _ in storage.walk(STREAM_PLACES):
-        if size is None or not _PLACE.fullmatch(path):
-            continue
-        try:
-            content = storage.read_small(path)
-            place = StreamPlace.parse_signed(content, f"{storage.location}/{path}", key)
-            digests.add(digest_of(place.next_token))
-        except (InvalidJob, NewerRecord):
-            notes = (
-                NoteName.parse(note.rpartition("/")[2]) for note, *_ in storage.walk(RUN_NOTES)
-            )
-            digests |= {note.digest for note in notes if note is not None}
-    return digests
+    store = RecordStore(StreamPlace, storage, SigningKey.configured())
+    entries = store.entries().values()
+    places = [entry for entry in entries if isinstance(entry, StreamPlace)]
+    if len(places) == len(entries):
+        return {digest_of(place.next_token) for place in places}
+    notes = (NoteName.parse(path.rpartition("/")[2]) for path, *_ in storage.walk(RUN_NOTES))
+    return {note.digest for note in notes if note is not None}

@@ -20,7 +20,6 @@ from hiveacid.errors import (
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs import codec
-from hiveacid.jobs.options import agent_info, run_of, unmarked_token
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -50,6 +49,7 @@ from hiveacid.rules.directory import FileStatus, acid_state
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import METADATA_FILE, SIDECAR_FILE, TableRef, is_hidden
 from hiveacid.rules.notes import WriteFacts, merged_writes, parse_note, written_at, written_files
+from hiveacid.rules.run_tokens import agent_info, run_of, unmarked_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import timestamp_in_words, version_in_words
 from hiveacid.rules.versions import PartitionVersions, as_of_write_id, newest_version, without
@@ -86,8 +86,8 @@ class NoteReading:
         since: Writes before this time only need to be known as older; in seconds since 1970.
     """
 
-    def __init__(self, seconds: float, since: float | None) -> None:
-        self.since = since
+    def __init__(self, seconds: float, start_time: float | None) -> None:
+        self.since = start_time
         self._deadline = time.monotonic() + seconds
         self._bytes = 0
         self._places: dict[str | None, tuple[DirectorySizes, str]] = {}
@@ -115,10 +115,14 @@ class NoteReading:
 
     def _note_of(self, trace: Trace) -> dict[str, Any] | None:
         if trace.write_id is not None:
-            own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
+            own_directories = [
+                directory
+                for directory in trace.directories
+                if directory.first_write_id == directory.last_write_id
+            ]
         else:
-            own = trace.directories
-        notes = (self._note(each) for each in own)
+            own_directories = trace.directories
+        notes = (self._note(directory) for directory in own_directories)
         note = next((note for note in notes if note is not None), None)
         # The list of files may be the largest part by far, and the number of notes is high.
         return note and {name: part for name, part in note.items() if name != "files"}
@@ -154,8 +158,8 @@ class NoteReading:
     def _with_details(self, directory: HistoryDirectory) -> HistoryDirectory:
         note = self._note(directory)
         if note is not None:
-            written = written_files(note)
-            rows = None if written is None else sum(file.rows for file in written)
+            note_files = written_files(note)
+            rows = None if note_files is None else sum(file.rows for file in note_files)
             return replace(directory, rows=rows)
         if self._is_noted(directory) or self._enough:
             return directory
@@ -214,7 +218,7 @@ def table_history(
         AccessRefused: The table, or a partition, is at a location that is not allowed.
         StorageError: The time limit passed before all directories were listed.
         DataError: A directory cannot be read.
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, limit)
@@ -223,29 +227,35 @@ def table_history(
     if not directories:
         return entries
     # A directory of a streaming writer belongs to several writes.
-    all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
-    with_details = dict(zip(all_, folders.reading.with_details(all_), strict=True))
+    unique_directories = list(
+        dict.fromkeys(directory for entry in entries for directory in entry.directories)
+    )
+    with_details = dict(
+        zip(unique_directories, folders.reading.with_details(unique_directories), strict=True)
+    )
     return [
-        replace(entry, directories=tuple(with_details[each] for each in entry.directories))
+        replace(
+            entry, directories=tuple(with_details[directory] for directory in entry.directories)
+        )
         for entry in entries
     ]
 
 
 def _with_drop(folders: "_Folders", entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """Insert the last drop of partitions, which leaves no directory."""
-    dropped = DroppedPartitions.of(folders.table.parameters)
-    if dropped is None or not folders.snapshot.write_ids[folders.table.ref.full_name].is_valid(
-        dropped.version
-    ):
+    dropped_partitions = DroppedPartitions.of(folders.table.parameters)
+    if dropped_partitions is None or not folders.snapshot.write_ids[
+        folders.table.ref.full_name
+    ].is_valid(dropped_partitions.version):
         return list(entries)
-    newer = sum(entry.last_write_id > dropped.version for entry in entries)
+    newer = sum(entry.last_write_id > dropped_partitions.version for entry in entries)
     entry = HistoryEntry(
-        write_id=dropped.version,
-        first_write_id=dropped.version,
-        last_write_id=dropped.version,
+        write_id=dropped_partitions.version,
+        first_write_id=dropped_partitions.version,
+        last_write_id=dropped_partitions.version,
         state=HistoryState.CURRENT,
         operation="drop_partition",
-        time=dropped.time.timestamp(),
+        time=dropped_partitions.time.timestamp(),
     )
     return [*entries[:newer], entry, *entries[newer:]]
 
@@ -266,13 +276,14 @@ def version_directories(
         seconds: The time limit; see ``table_history``.
     """
     folders = _Folders.of(client, ref, seconds, _MOST_DIRECTORIES)
-    own = [
-        each
-        for each in folders.located
-        if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
+    write_directories = [
+        directory
+        for directory in folders.located
+        if directory.first_write_id <= write_id <= directory.last_write_id
+        and not directory.compaction
     ]
     trace = Trace.of_write(write_id)
-    trace.directories = own[:_MOST_DIRECTORIES]
+    trace.directories = write_directories[:_MOST_DIRECTORIES]
     folders.with_sizes([trace])
     return folders.reading.with_details(trace.directories)
 
@@ -297,20 +308,24 @@ class OldestVersion:
             table: The table.
             partitions: The readable versions of its partitions, or of some.
         """
-        dropped = DroppedPartitions.of(table.parameters)
-        oldest = cls(dropped.version, dropped.time.timestamp()) if dropped else cls()
-        ordered = sorted(partitions, key=lambda each: each.newest_beginning, reverse=True)
+        dropped_partitions = DroppedPartitions.of(table.parameters)
+        oldest = (
+            cls(dropped_partitions.version, dropped_partitions.time.timestamp())
+            if dropped_partitions
+            else cls()
+        )
+        ordered = sorted(partitions, key=lambda partition: partition.newest_beginning, reverse=True)
         ending: tuple[Location, str] | None = None
         with Threads(_READERS) as pool:
             for start in range(0, len(ordered), _READERS):
-                some = ordered[start : start + _READERS]
-                if some[0].newest_beginning <= oldest.version:
+                batch = ordered[start : start + _READERS]
+                if batch[0].newest_beginning <= oldest.version:
                     break
-                for each, (version, name) in zip(
-                    some, pool.map(lambda one: one.beginning, some), strict=True
+                for partition, (version, name) in zip(
+                    batch, pool.map(lambda one: one.beginning, batch), strict=True
                 ):
                     if version > oldest.version:
-                        oldest, ending = cls(version), (each.location, name)
+                        oldest, ending = cls(version), (partition.location, name)
         return oldest if ending is None else replace(oldest, at=_time_of(*ending, oldest.version))
 
 
@@ -325,18 +340,18 @@ def oldest_version(
         now: The write ids that a new reader sees, if they are known.
 
     Raises:
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         StorageError: A folder cannot be listed.
     """
     table = existing_table(client, ref)
     require_transactional(table)
     snapshot = Snapshot.take(client, [ref])
-    seen = now or snapshot.write_ids[ref.full_name]
+    valid_write_ids = now or snapshot.write_ids[ref.full_name]
 
     def versions(location: Location) -> PartitionVersions:
         storage, flat = ReadOnlyStorage.of(location), table.kind is TableKind.INSERT_ONLY
         files = list_files(storage, TableOfFolder.of(table), missing_ok=True)
-        return versions_of(storage, files, seen, snapshot.txns, flat=flat)
+        return versions_of(storage, files, valid_write_ids, snapshot.txns, flat=flat)
 
     locations = partition_locations(client, table).values() if table.partition_keys else ()
     with Threads(_READERS) as pool:
@@ -351,9 +366,12 @@ def _time_of(location: Location, directory: str, version: int) -> float | None:
     for facts in merged_writes(directory, note):
         if facts.write_id == version and facts.time is not None:
             return facts.time
-    if (own := written_at(note)) is not None:
-        return own.timestamp()
-    return max((at / 1e9 for *_, at in storage.walk(directory) if at is not None), default=None)
+    if (write_time := written_at(note)) is not None:
+        return write_time.timestamp()
+    return max(
+        (file_time / 1e9 for *_, file_time in storage.walk(directory) if file_time is not None),
+        default=None,
+    )
 
 
 def version_of(
@@ -373,29 +391,29 @@ def version_of(
     """
     if as_of.oldest:
         return as_of_write_id(now, oldest_version(client, ref, now).version)
-    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
-        dropped.require_later(ref.full_name, as_of)
+    if dropped_partitions := DroppedPartitions.of(existing_table(client, ref).parameters):
+        dropped_partitions.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
         return as_of_write_id(now, as_of.write_id)
     assert as_of.time is not None
     # A note's time is not later than the time of its own file, except for differences of clocks: of
     # an earlier version of this package, it is the time by the clock of the writer.
-    since = as_of.time.timestamp() - _CLOCKS_DIFFER
-    folders = _Folders.of(client, ref, since=since)
+    start_time = as_of.time.timestamp() - _CLOCKS_DIFFER
+    folders = _Folders.of(client, ref, start_time=start_time)
     entries = folders.entries(older_runs=False)
-    later = later_than(as_of.time, entries, now)
+    later_ids = later_than(as_of.time, entries, now)
     timed = {entry.write_id for entry in entries if entry.time is not None}
-    if not timed.issuperset(later):
+    if not timed.issuperset(later_ids):
         # For writes known only from a compaction, the note of an older run may have the time.
-        later = later_than(as_of.time, folders.entries(), now)
+        later_ids = later_than(as_of.time, folders.entries(), now)
     # A time before that of a version has passed.
-    if not later and as_of.time > metastore_now(client):
+    if not later_ids and as_of.time > metastore_now(client):
         raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
-    version = without(now, later)
+    version = without(now, later_ids)
     if newest_version(version) == 0:
         # The metastore of a copied table may have created it later than its first version.
-        begun = [folders.table.identity.created or None, *(entry.time for entry in entries)]
-        begin = min((time for time in begun if time is not None), default=0)
+        start_times = [folders.table.identity.created or None, *(entry.time for entry in entries)]
+        begin = min((time for time in start_times if time is not None), default=0)
         if as_of.time.timestamp() < begin:
             raise _before_creation(ref, as_of.time, begin, oldest_version(client, ref, now))
     return version
@@ -404,10 +422,10 @@ def version_of(
 def _before_creation(
     ref: TableRef, time: datetime, begin: float, oldest: OldestVersion
 ) -> VersionUnknown:
-    since = version_in_words(oldest.version, oldest.at or begin)
+    version_text = version_in_words(oldest.version, oldest.at or begin)
     return VersionUnknown(
         f"{ref} is asked for as it was at {time}, and exists since {timestamp_in_words(begin)} UTC.",
-        remedy=f"The oldest version that can be read is {since}.",
+        remedy=f"The oldest version that can be read is {version_text}.",
     )
 
 
@@ -438,19 +456,21 @@ class _Folders:
         ref: TableRef,
         seconds: float = float("inf"),
         limit: int = sys.maxsize,
-        since: float | None = None,
+        start_time: float | None = None,
     ) -> Self:
         table = existing_table(client, ref)
         require_transactional(table)
         snapshot = Snapshot.take(client, [ref])
-        reading = NoteReading(seconds, since)
+        reading = NoteReading(seconds, start_time)
         folders = cls(client, table, snapshot, reading, _listed(table, limit))
-        inside: dict[str, str | None] = {"": None}
-        outside: dict[str, Location] = {}
+        inner_partitions: dict[str, str | None] = {"": None}
+        outer_partitions: dict[str, Location] = {}
         if table.partition_keys:
-            inside, outside = parted(table.folder, partition_locations(client, table))
-        folders._add(folders.home, inside)
-        for name, location in outside.items():
+            inner_partitions, outer_partitions = parted(
+                table.folder, partition_locations(client, table)
+            )
+        folders._add(folders.home, inner_partitions)
+        for name, location in outer_partitions.items():
             if reading.late:
                 raise StorageError(
                     f"{ref} has too many partitions outside of its folder to look at all in time."
@@ -477,7 +497,7 @@ class _Folders:
         oldest = traces[-1].last if len(traces) == limit else 0
         traces = self.with_sizes(traces)
         notes = self.reading.notes_of(traces)
-        own = {
+        facts_by_write_id = {
             trace.last: WriteFacts.of_note(notes[trace.key], trace.last, table)
             for trace in traces
             if trace.write_id is not None and trace.key in notes
@@ -490,26 +510,30 @@ class _Folders:
                     elsewhere[merged.write_id] = elsewhere.get(merged.write_id, merged).joined(
                         merged
                     )
-        known = {
-            facts.txn_id for facts in own.values() if facts.txn_id is not None and not facts.checked
+        known_txn_ids = {
+            facts.txn_id
+            for facts in facts_by_write_id.values()
+            if facts.txn_id is not None and not facts.checked
         }
-        for note in self._run_notes(limit, known, None if older_runs else self.reading.since):
+        for note in self._run_notes(
+            limit, known_txn_ids, None if older_runs else self.reading.since
+        ):
             facts = WriteFacts.of_note(_as_sidecar(note), note.write_id, table)
             if facts.files or facts.write_id not in elsewhere:
                 elsewhere[facts.write_id] = facts
-        there = {trace.write_id for trace in traces}
-        gone = [
+        traced_ids = {trace.write_id for trace in traces}
+        missing_traces = [
             Trace.of_write(write_id)
             for write_id in elsewhere
-            if write_id not in there and write_id >= oldest and now.is_valid(write_id)
+            if write_id not in traced_ids and write_id >= oldest and now.is_valid(write_id)
         ]
         overwrites = Overwrites(self.located)
         entries = []
-        for trace in newest_first([*traces, *gone], limit):
+        for trace in newest_first([*traces, *missing_traces], limit):
             if trace.write_id is None:
                 entry = compaction_entry(trace, notes.get(trace.key), overwrites)
             else:
-                known_facts, run = own.get(trace.last), elsewhere.get(trace.last)
+                known_facts, run = facts_by_write_id.get(trace.last), elsewhere.get(trace.last)
                 if known_facts is None or run is None:
                     known_facts = known_facts or run
                 elif known_facts.txn_id == run.txn_id:
@@ -518,10 +542,12 @@ class _Folders:
             entries.append(replace(entry, directories=tuple(trace.directories)))
         return entries
 
-    def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
+    def _run_notes(
+        self, limit: int, known_txn_ids: Set[int], start_time: float | None
+    ) -> list[RunNote]:
         """Return the notes on committed runs, except those of some transactions."""
         notes = RunNoteFolder(self.client, self.home.storage, self.table)
-        return notes.committed(self.snapshot.txns, self.now, limit, known, since)
+        return notes.committed(self.snapshot.txns, self.now, limit, known_txn_ids, start_time)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
         """Add the sizes of directories known by name only.
@@ -530,13 +556,19 @@ class _Folders:
             The traces, without compactions whose directories no longer exist.
         """
         if self.home.unlisted:
-            self.home.list_contents(each.name for trace in traces for each in trace.directories)
+            self.home.list_contents(
+                directory.name for trace in traces for directory in trace.directories
+            )
             sizes = self.home.contents([""])[""]
             for trace in traces:
                 trace.directories = [
-                    replace(each, bytes=sizes[each.name], time=_seconds(self.home, each.name))
-                    for each in trace.directories
-                    if each.name in sizes
+                    replace(
+                        directory,
+                        bytes=sizes[directory.name],
+                        time=_seconds(self.home, directory.name),
+                    )
+                    for directory in trace.directories
+                    if directory.name in sizes
                 ]
         return [trace for trace in traces if trace.write_id is not None or trace.directories]
 
@@ -560,7 +592,7 @@ class _Folders:
                 metadata_acid=data_format,
             )
             noted = [name for name in names if f"{prefix}{name}" in folder.noted]
-            found = directories_of(
+            descriptions = directories_of(
                 partitions[path],
                 state,
                 {name: sizes[name] for name in names},
@@ -575,7 +607,7 @@ class _Folders:
                 noted=noted,
                 times={name: _seconds(folder, f"{prefix}{name}") for name in names},
             )
-            self.located += found
+            self.located += descriptions
             self.reading.know(partitions[path], folder, prefix)
 
 
@@ -583,18 +615,20 @@ def _with_rebalances(
     client: MetastoreClient, ref: TableRef, entries: Sequence[HistoryEntry]
 ) -> list[HistoryEntry]:
     """Mark the rebalances of other programs, which only the metastore's queue identifies."""
-    own = {
+    major_txn_ids = {
         entry.txn_id
         for entry in entries
         if entry.operation == CompactionType.MAJOR and not entry.user
     }
-    if not own - {None}:
+    if not major_txn_ids - {None}:
         return [*entries]
-    shown = CompactionQueue(client).show(ref)
-    rebalances = {each.txn_id for each in shown if each.type == CompactionType.REBALANCE}
+    requests = CompactionQueue(client).show(ref)
+    rebalances = {
+        request.txn_id for request in requests if request.type == CompactionType.REBALANCE
+    }
     return [
         replace(entry, operation=CompactionType.REBALANCE.value)
-        if entry.write_id is None and entry.txn_id in own & rebalances
+        if entry.write_id is None and entry.txn_id in major_txn_ids & rebalances
         else entry
         for entry in entries
     ]
@@ -614,8 +648,8 @@ def _listed(table: HiveTable, limit: int) -> DirectorySizes:
 
 def _seconds(folder: DirectorySizes, path: str) -> float | None:
     """Return when a directory was written, in seconds since 1970."""
-    written = folder.written.get(path)
-    return None if written is None else written / 1e9
+    write_time = folder.written.get(path)
+    return None if write_time is None else write_time / 1e9
 
 
 def _as_sidecar(note: RunNote) -> dict[str, Any]:
@@ -671,17 +705,17 @@ def forget_run(
         )
     if dry_run:
         return reports
-    others = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
+    other_refs = {TableRef.parse(name) for report in reports for name in report.write_ids} - {ref}
     # An attempt that has begun meanwhile keeps its notes.
-    known = {note.txn_id for note in notes}
+    known_txn_ids = {note.txn_id for note in notes}
     # The given table comes last: its notes name the others, if this must be repeated.
-    for each in (*sorted(others, key=str), ref):
+    for table_ref in (*sorted(other_refs, key=str), ref):
         with suppress(TableNotFound):
-            found = client.get_table(each)
-            folder = Storage.of(found.folder)
-            for file in RunNoteFolder(client, folder, found).of_whole_run(token):
+            current_table = client.get_table(table_ref)
+            folder = Storage.of(current_table.folder)
+            for file in RunNoteFolder(client, folder, current_table).of_whole_run(token):
                 # A forged note may name any other table, whose own notes do not name this one.
                 names_it = file.note is not None and ref.full_name in file.note.report.write_ids
-                if file.name.txn_id in known and (each == ref or names_it):
+                if file.name.txn_id in known_txn_ids and (table_ref == ref or names_it):
                     folder.delete_file(file.path)
     return reports

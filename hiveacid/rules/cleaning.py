@@ -5,15 +5,13 @@ began before the newer one appeared. Later transactions do not read the old dire
 request an earlier version: files for such versions are kept for the retention time.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
-from hiveacid.foreign.text import parse_json
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.formats import Obligation
 from hiveacid.rules.names import (
@@ -58,12 +56,12 @@ class Blocker:
 
     def describe(self, now: datetime) -> str:
         """Describe the blocker in words for use in a sentence."""
-        what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
+        subject = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
         run = "" if self.run is None else f" ({describe_run(self.run)})"
         age = ""
         if self.since is not None:
             age = f", open for {duration_in_words((now - self.since).total_seconds())}"
-        return printable(f"{what} of {self.user}{run}{age}")
+        return printable(f"{subject} of {self.user}{run}{age}")
 
 
 def describe_run(token: str) -> str:
@@ -79,8 +77,8 @@ def describe_run(token: str) -> str:
     where = f" in Airflow {airflow}" if colon else ""
     mapped = "" if map_index == "-1" else f"[{map_index}]"
     # The metastore has no space for long run ids.
-    which = "" if _DIGEST.fullmatch(run) else f", run {run}"
-    return f"Airflow task {task}{mapped} of DAG {dag}{where}{which}"
+    run_in_words = "" if _DIGEST.fullmatch(run) else f", run {run}"
+    return f"Airflow task {task}{mapped} of DAG {dag}{where}{run_in_words}"
 
 
 def task_of_run(token: str) -> str:
@@ -96,8 +94,8 @@ def task_of_run(token: str) -> str:
 def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
     """The Airflow instance, its separator if present, the DAG, run, task and map index."""
     # Only the first and the last two parts never contain slashes.
-    dag, slash, rest = token.partition("/")
-    parts = rest.rsplit("/", 2)
+    dag, slash, remainder = token.partition("/")
+    parts = remainder.rsplit("/", 2)
     if not slash or len(parts) != 3:
         return None
     run, task, map_index = parts
@@ -126,29 +124,7 @@ class ReaderNote(Obligation):
     """
 
     high_watermark: int
-    locks: tuple[int, ...] = ()
-
-    def to_json(self) -> str:
-        """Return the content of the note's file."""
-        return json.dumps({"format": self.record_format, **asdict(self)})
-
-    @classmethod
-    def parse(cls, text: str | bytes, where: str = "A note on readers") -> Self | None:
-        """Parse a note; None for an incomplete one.
-
-        Args:
-            text: The content of its file.
-            where: The file, for errors.
-
-        Raises:
-            NewerRecord: A newer version has written it.
-        """
-        try:
-            note = parse_json(text)
-            cls.require_known(note, where, [each.name for each in fields(cls)])
-            return cls(int(note["high_watermark"]), tuple(map(int, note["locks"])))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            return None
+    locks: tuple[int, ...]
 
     def remaining(self, blockers: Iterable[Blocker]) -> list[Blocker]:
         """Return those of the present transactions and locks that existed at that time."""
@@ -229,8 +205,8 @@ class CleaningPlan:
         waiting = [
             kept_path.unused_from for kept_path in self.keep if kept_path.unused_from is not None
         ]
-        left = (*waiting, *self.partly_aborted)
-        return not any(write_id is None or first <= write_id for first in left)
+        write_ids = (*waiting, *self.partly_aborted)
+        return not any(write_id is None or first <= write_id for first in write_ids)
 
 
 def plan_cleaning(
@@ -307,8 +283,8 @@ def stale_staging(names: Iterable[str], txns: ValidTxnList, min_open: int) -> li
 
 def has_ended(txn: int, txns: ValidTxnList, min_open: int) -> bool:
     """Whether a transaction of any kind has certainly ended; see ``stale_staging``."""
-    seen = txn <= txns.high_watermark and txn not in txns.open
-    return seen and (txn < min_open or txn in txns.aborted)
+    is_known = txn <= txns.high_watermark and txn not in txns.open
+    return is_known and (txn < min_open or txn in txns.aborted)
 
 
 def is_stale_upload(
@@ -356,9 +332,9 @@ class _Rules:
     ) -> None:
         # Of thousands of deltas, few can hold the content of others.
         self._covers = [
-            (name, parsed)
+            (name, directory)
             for name in (state.base, *state.deltas)
-            if name is not None and (parsed := parse_directory(name)) and _is_cover(parsed)
+            if name is not None and (directory := parse_directory(name)) and _is_cover(directory)
         ]
         self._txns = txns
         self._notes = notes
@@ -372,53 +348,55 @@ class _Rules:
         self.unmarked: set[str] = set()
 
     def judge_obsolete(self, name: str) -> None:
-        parsed = parse_directory(name)
-        covers = [cover for cover, read in self._covers if _covers(read, parsed)]
+        directory = parse_directory(name)
+        covers = [cover for cover, read in self._covers if _covers(read, directory)]
         if not covers:
             self._keep(
-                name, parsed, "No directory that is read can hold its content: one may be missing."
+                name,
+                directory,
+                "No directory that is read can hold its content: one may be missing.",
             )
             return
         noted = [cover for cover in covers if cover in self._notes]
         cover = (noted or covers)[0]
         note = self._notes.get(cover)
         readers = self._blockers if note is None else note.remaining(self._blockers)
-        why = f"{cover} holds its content"
-        if self._is_removable(name, parsed, readers, f"{why}, but these may still read it"):
+        reason = f"{cover} holds its content"
+        if self._is_removable(name, directory, readers, f"{reason}, but these may still read it"):
             if name in self._retained:
                 self.keep.append(self._retained[name])
             else:
-                self.remove.append(Removal(name, f"{why}.", cover))
+                self.remove.append(Removal(name, f"{reason}.", cover))
         elif note is None:
             self.unmarked.add(cover)
 
     def judge_aborted(self, name: str) -> None:
-        parsed = parse_directory(name)
-        assert parsed is not None, name
-        if not self._txns.is_aborted(parsed.visibility_txn):
-            if self._is_removable(name, parsed, ()):
+        directory = parse_directory(name)
+        assert directory is not None, name
+        if not self._txns.is_aborted(directory.visibility_txn):
+            if self._is_removable(name, directory, ()):
                 self.remove.append(Removal(name, "Its write ids are aborted."))
             return
         # Trino does not check whether the compaction was committed.
-        why = f"Its compaction, transaction {parsed.visibility_txn}, is aborted"
+        reason = f"Its compaction, transaction {directory.visibility_txn}, is aborted"
         if self._is_removable(
-            name, parsed, self._on_table, f"{why}, but these may nevertheless read it"
+            name, directory, self._on_table, f"{reason}, but these may nevertheless read it"
         ):
-            self.remove.append(Removal(name, f"{why}."))
+            self.remove.append(Removal(name, f"{reason}."))
 
     def judge_uncommitted(self, name: str) -> None:
-        parsed = parse_directory(name)
-        if parsed is None:
+        directory = parse_directory(name)
+        if directory is None:
             self.keep.append(KeptPath(name, "It is not an ACID directory."))
             return
-        txn = parsed.visibility_txn
+        txn = directory.visibility_txn
         writers = [blocker for blocker in self._blockers if txn and blocker.txn_id == txn]
         at_work = self._named(writers or self._on_table)
-        what = f"compaction, transaction {txn}," if txn else "write"
+        kind = f"compaction, transaction {txn}," if txn else "write"
         self.keep.append(
             KeptPath(
                 name,
-                f"Its {what} was not committed at the time of the decision. Active: {at_work}.",
+                f"Its {kind} was not committed at the time of the decision. Active: {at_work}.",
                 waits_for="writer",
             )
         )
@@ -426,31 +404,34 @@ class _Rules:
     def _is_removable(
         self,
         name: str,
-        parsed: Base | Delta | None,
+        directory: Base | Delta | None,
         readers: Sequence[Blocker],
         because: str = "",
     ) -> bool:
         if name in self._forbidden:
-            self._keep(name, parsed, self._forbidden[name])
+            self._keep(name, directory, self._forbidden[name])
         elif readers:
-            self._keep(name, parsed, f"{because}: {self._named(readers)}.", waits_for="reader")
+            self._keep(name, directory, f"{because}: {self._named(readers)}.", waits_for="reader")
         else:
             return True
         return False
 
     def _keep(
-        self, name: str, parsed: Base | Delta | None, reason: str, waits_for: str = ""
+        self, name: str, directory: Base | Delta | None, reason: str, waits_for: str = ""
     ) -> None:
-        if parsed is None:
+        if directory is None:
             first = CONVERTED_BASE
         else:
-            first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+            first = directory.write_id if isinstance(directory, Base) else directory.min_write_id
         self.keep.append(KeptPath(name, reason, first, waits_for))
 
     def _named(self, blockers: Sequence[Blocker]) -> str:
-        named = [blocker.describe(self._now) for blocker in blockers[:_MOST_NAMED]]
-        more = len(blockers) - _MOST_NAMED
-        return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "unknown users"
+        descriptions = [blocker.describe(self._now) for blocker in blockers[:_MOST_NAMED]]
+        remaining = len(blockers) - _MOST_NAMED
+        return (
+            "; ".join([*descriptions, *([f"{remaining} more"] if remaining > 0 else [])])
+            or "unknown users"
+        )
 
 
 def _with_foreign_names(obsolete: Iterable[str]) -> set[str]:
@@ -458,13 +439,13 @@ def _with_foreign_names(obsolete: Iterable[str]) -> set[str]:
     files: dict[str, list[str]] = {}
     for path in obsolete:
         name, slash, _ = path.partition("/")
-        inside = files.setdefault(name, [])
+        paths = files.setdefault(name, [])
         if slash:
-            inside.append(path)
+            paths.append(path)
     return {
         name
-        for name, inside in files.items()
-        if any(original_bucket(path) is None for path in inside or [name])
+        for name, paths in files.items()
+        if any(original_bucket(path) is None for path in paths or [name])
     }
 
 
@@ -482,10 +463,10 @@ def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
         return last <= cover.write_id
     if isinstance(old, Base):
         return False
-    inside = cover.min_write_id <= old.min_write_id and last <= cover.max_write_id
+    is_inside = cover.min_write_id <= old.min_write_id and last <= cover.max_write_id
     extent = (cover.min_write_id, cover.max_write_id, None)
-    same = extent == (old.min_write_id, old.max_write_id, old.statement_id)
-    if not inside or (same and cover.visibility_txn <= old.visibility_txn):
+    is_same_extent = extent == (old.min_write_id, old.max_write_id, old.statement_id)
+    if not is_inside or (is_same_extent and cover.visibility_txn <= old.visibility_txn):
         return False
     # Without a transaction of its own, the twin of a delta may never have been published.
     return cover.is_delete == old.is_delete or cover.visibility_txn > 0
@@ -531,43 +512,51 @@ class Retention:
         return bool(self.versions or (self.consumers and self.behind))
 
     def keep(
-        self, directory: str, since: datetime, now: datetime, *, known: bool
+        self, directory: str, start: datetime, now: datetime, *, is_time_known: bool
     ) -> KeptPath | None:
         """Return why the directories replaced by a directory are kept; None if they need not be.
 
         Args:
             directory: Its name.
-            since: The time when it appeared.
+            start: The time when it appeared.
             now: The current time.
-            known: Whether that time is known.
+            is_time_known: Whether that time is known.
         """
-        needed, waits_for = [], "retention"
-        if now - since < self.versions:
-            end = _until(since + self.versions) if known else f"and {_UNKNOWN} without retention"
-            needed.append(f"earlier versions need it {end}")
-        if now - since < self.consumers and (names := self._waiting(directory)):
+        needs, waits_for = [], "retention"
+        if now - start < self.versions:
             end = (
-                _until(since + self.consumers)
-                if known
+                _until(start + self.versions)
+                if is_time_known
+                else f"and {_UNKNOWN} without retention"
+            )
+            needs.append(f"earlier versions need it {end}")
+        if now - start < self.consumers and (names := self._waiting(directory)):
+            end = (
+                _until(start + self.consumers)
+                if is_time_known
                 else f"{_UNKNOWN} without consumer retention"
             )
-            needed.append(f"consumers still need it: {names}; {end}")
+            needs.append(f"consumers still need it: {names}; {end}")
             waits_for = "consumer"
-        if not needed:
+        if not needs:
             return None
-        why = f"{directory} holds its content, but {', and '.join(needed)}."
-        return KeptPath("", why, waits_for=waits_for)
+        reason = f"{directory} holds its content, but {', and '.join(needs)}."
+        return KeptPath("", reason, waits_for=waits_for)
 
     def _waiting(self, directory: str) -> str:
         """Return the consumers that have not reached the content of a directory.
 
         Changes are read from outputs of minor compactions as well: the rows keep their write ids.
         """
-        parsed = parse_directory(directory)
-        last = parsed.write_id if isinstance(parsed, Base) else 0
-        names = [f"{name} (at version {at})" for name, at in self.behind.items() if at < last]
-        more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        return ", ".join([*names[:_MOST_NAMED], *more])
+        base = parse_directory(directory)
+        last = base.write_id if isinstance(base, Base) else 0
+        names = [
+            f"{name} (at version {version})"
+            for name, version in self.behind.items()
+            if version < last
+        ]
+        remaining = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+        return ", ".join([*names[:_MOST_NAMED], *remaining])
 
 
 @dataclass(frozen=True, slots=True)
@@ -609,26 +598,30 @@ def retained(
     Returns:
         The directories and original files, by name.
     """
-    found: dict[str, KeptPath] = {}
+    kept_paths: dict[str, KeptPath] = {}
     remaining = list(replacements)
     # Regardless of its name, a directory whose writer omitted aborted rows does not contain any.
     mixed = set(paths) - {replacement.directory for replacement in remaining}
-    for replacement in sorted(remaining, key=lambda one: (_since(one, now), one.directory)):
-        replaced, since = replacement.replaced, _since(replacement, now)
-        known = since == replacement.since
-        kept = retention.keep(replacement.directory, since, now, known=known)
+    for replacement in sorted(
+        remaining, key=lambda item_to_sort: (_since(item_to_sort, now), item_to_sort.directory)
+    ):
+        replaced_content, start = replacement.replaced, _since(replacement, now)
+        is_time_known = start == replacement.since
+        kept_path = retention.keep(replacement.directory, start, now, is_time_known=is_time_known)
         if (
-            kept is None
-            or replaced.may_hide_aborted
-            or replaced.aborted
-            or not all(path in paths for path in replaced.paths)
-            or any(_is_copy(path, replacement.directory) for path in replaced.paths)
-            or any(path in mixed and _has_aborted(path, write_ids) for path in replaced.paths)
+            kept_path is None
+            or replaced_content.may_hide_aborted
+            or replaced_content.aborted
+            or not all(path in paths for path in replaced_content.paths)
+            or any(_is_copy(path, replacement.directory) for path in replaced_content.paths)
+            or any(
+                path in mixed and _has_aborted(path, write_ids) for path in replaced_content.paths
+            )
         ):
             continue
-        names = {path.partition("/")[0] for path in replaced.paths}
-        found |= {name: replace(kept, path=name) for name in names}
-    return found
+        names = {path.partition("/")[0] for path in replaced_content.paths}
+        kept_paths |= {name: replace(kept_path, path=name) for name in names}
+    return kept_paths
 
 
 def _until(time: datetime) -> str:
@@ -642,19 +635,20 @@ def _since(replacement: Replacement, now: datetime) -> datetime:
 
 def _has_aborted(path: str, write_ids: WriteIdList) -> bool:
     """Whether keeping it might make aborted rows visible."""
-    parsed = parse_directory(path)
-    if not isinstance(parsed, Delta) or parsed.visibility_txn:
+    directory = parse_directory(path)
+    if not isinstance(directory, Delta) or directory.visibility_txn:
         return False
-    return write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id) is not Range.NONE
+    return write_ids.range_aborted(directory.min_write_id, directory.max_write_id) is not Range.NONE
 
 
 def _is_copy(path: str, cover: str) -> bool:
     """Whether Hive and Trino would read its rows twice: they read both of two deltas of one range."""
-    parsed, newer = parse_directory(path), parse_directory(cover)
-    if not isinstance(parsed, Delta) or not isinstance(newer, Delta):
+    delta, newer = parse_directory(path), parse_directory(cover)
+    if not isinstance(delta, Delta) or not isinstance(newer, Delta):
         return False
     extents = [
-        (each.min_write_id, each.max_write_id, each.statement_id) for each in (parsed, newer)
+        (delta_of_pair.min_write_id, delta_of_pair.max_write_id, delta_of_pair.statement_id)
+        for delta_of_pair in (delta, newer)
     ]
     return extents[0] == extents[1]
 
@@ -704,9 +698,9 @@ class DroppedPartitions:
 
     def require_later(self, table: str, as_of: AsOf) -> None:
         """Raise VersionGone for a version of the table before the drop."""
-        asked = as_of.time if as_of.write_id is None else as_of.write_id
+        requested = as_of.time if as_of.write_id is None else as_of.write_id
         first = self.time if as_of.write_id is None else self.version
-        if asked is not None and asked < first:  # type: ignore[operator]
+        if requested is not None and requested < first:  # type: ignore[operator]
             raise VersionGone(
                 f"Partitions of {table} were dropped in version {self.version}, at {self.time}, and"
                 f" the rows of earlier versions are gone.",

@@ -104,10 +104,10 @@ def plan_compaction(
     misread = misread.among(deltas)
     if (why_not := reason_to_skip(type_, state.base, deltas, has_originals, misread)) is not None:
         raise why_not
-    parsed = {name: _parse_delta(name) for name in deltas}
-    _check_ranges(state.base, parsed)
-    first = min((delta.min_write_id for delta in parsed.values()), default=CONVERTED_BASE)
-    last = max((delta.max_write_id for delta in parsed.values()), default=_end(state.base))
+    delta_parts = {name: _parse_delta(name) for name in deltas}
+    _check_ranges(state.base, delta_parts)
+    first = min((delta.min_write_id for delta in delta_parts.values()), default=CONVERTED_BASE)
+    last = max((delta.max_write_id for delta in delta_parts.values()), default=_end(state.base))
     inserts: Base | Delta
     deletes = None
     if type_ is not CompactionType.MINOR:
@@ -123,18 +123,18 @@ def plan_compaction(
         _check_files(inputs, files)
     if not flat and type_ is CompactionType.REBALANCE:
         # Output of earlier compactions counts only if it is read.
-        left = {name for name in directories if (_parse(name) or Base(0)).visibility_txn}
-        others = (directories - left) | set(state.deltas)
-        require_no_deletes(others.difference(inputs, state.obsolete, state.aborted))
+        hidden_names = {name for name in directories if (_parse(name) or Base(0)).visibility_txn}
+        remaining_names = (directories - hidden_names) | set(state.deltas)
+        require_no_deletes(remaining_names.difference(inputs, state.obsolete, state.aborted))
     plan = CompactionPlan(type_, inputs, inserts, deletes, _copies(inserts, directories))
     # Two copies of one range would both be read, even if the new one has a suffix.
-    taken = directories.intersection(filter(None, plan.named(0)))
+    used_names = directories.intersection(filter(None, plan.named(0)))
     if not one_by_one and misread.base is not None:
         # Of two bases only one is read, and both are without rows.
-        taken -= {misread.base}
-    if taken:
+        used_names -= {misread.base}
+    if used_names:
         raise NothingToCompact(
-            f"{min(taken)} is there already.",
+            f"{min(used_names)} is there already.",
             remedy="Clean the table if it is obsolete; compact it again after the next write.",
         )
     return plan
@@ -190,16 +190,18 @@ def reason_to_skip(
 
 def repair_type(misread: Misread, deltas: Sequence[str]) -> CompactionType:
     """Return the smallest compaction that makes Trino read the deltas correctly."""
-    parsed = [_parse_delta(name) for name in deltas]
-    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
+    delta_parts = [_parse_delta(name) for name in deltas]
+    write_ids = {delta.min_write_id for delta in delta_parts} | {
+        delta.max_write_id for delta in delta_parts
+    }
     # Beside an output of the same range, both would be read.
-    again = any(
+    repeats = any(
         delta.statement_id is None
         and {delta.min_write_id, delta.max_write_id} == {min(write_ids), max(write_ids)}
-        for delta in parsed
+        for delta in delta_parts
     )
-    beside = misread.copies or misread.halves
-    if misread.base is not None or misread.aborted or beside or again or only_major(deltas):
+    has_copies = misread.copies or misread.halves
+    if misread.base is not None or misread.aborted or has_copies or repeats or only_major(deltas):
         return CompactionType.MAJOR
     return CompactionType.MINOR
 
@@ -210,9 +212,11 @@ def only_major(deltas: Sequence[str]) -> bool:
     Hive 4 then decides by statement ids which delete applies to which row, and a minor compaction
     removes these ids.
     """
-    parsed = [_parse_delta(name) for name in deltas]
-    write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
-    return len(write_ids) == 1 and len({delta.is_delete for delta in parsed}) == 2
+    delta_parts = [_parse_delta(name) for name in deltas]
+    write_ids = {delta.min_write_id for delta in delta_parts} | {
+        delta.max_write_id for delta in delta_parts
+    }
+    return len(write_ids) == 1 and len({delta.is_delete for delta in delta_parts}) == 2
 
 
 def has_deletes(deltas: Sequence[str]) -> bool:
@@ -230,8 +234,8 @@ def require_no_deletes(directories: Iterable[str]) -> None:
         SnapshotMoved: Some of them contain delete events.
     """
     for name in sorted(directories):
-        parsed = _parse(name)
-        if isinstance(parsed, Delta) and parsed.is_delete:
+        directory = _parse(name)
+        if isinstance(directory, Delta) and directory.is_delete:
             raise SnapshotMoved(
                 f"{name} may delete rows by the row ids that a rebalance takes from them, and an"
                 " older transaction that is still open keeps it out of the compaction."
@@ -244,10 +248,10 @@ def _before_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str
     A streaming writer's directory may begin below the compactor's watermark. An output that ends
     within its range would overlap it, and no later compaction could take both.
     """
-    known = {*filter(None, [state.base]), *state.deltas, *state.obsolete, *state.aborted}
+    decided_names = {*filter(None, [state.base]), *state.deltas, *state.obsolete, *state.aborted}
     begins = [
         delta.min_write_id
-        for name in directories - known
+        for name in directories - decided_names
         if isinstance(delta := _parse(name), Delta) and not delta.visibility_txn
     ]
     first = min(begins, default=None)
@@ -273,9 +277,9 @@ def _end(base: str | None) -> int:
     """Return the last write id that a base covers."""
     if base is None:
         return CONVERTED_BASE
-    parsed = parse_directory(base)
-    assert isinstance(parsed, Base), base
-    return parsed.write_id
+    base_parts = parse_directory(base)
+    assert isinstance(base_parts, Base), base
+    return base_parts.write_id
 
 
 def _overlap(left: str, right: str) -> CorruptFile:
@@ -287,19 +291,19 @@ def _overlap(left: str, right: str) -> CorruptFile:
 
 def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
     """Refuse files that cannot be copied one by one."""
-    chosen = frozenset(inputs)
+    input_names = frozenset(inputs)
     for file in sorted(files):
-        directory, _, inside = file.path.partition("/")
-        if directory not in chosen or not inside or is_hidden_path(inside):
+        directory, _, path_inside = file.path.partition("/")
+        if directory not in input_names or not path_inside or is_hidden_path(path_inside):
             continue
         if is_in_copy(file.path):
             continue
-        if "/" in inside:
+        if "/" in path_inside:
             raise CorruptFile(
                 f"{file.path} is in a separate directory, which no reader lists.",
                 remedy="Move it away.",
             )
-        if not inside.endswith(FLUSH_LENGTH_SUFFIX) and parse_file(inside) is None:
+        if not path_inside.endswith(FLUSH_LENGTH_SUFFIX) and parse_file(path_inside) is None:
             raise UnsupportedFile(
                 f"{file.path} is in a directory of Hive, but its name is not one of Hive's.",
                 remedy="Identify its writer, and move it away.",
@@ -314,13 +318,15 @@ def _copies(inserts: Base | Delta, directories: set[str]) -> tuple[str, ...]:
     """Return the outputs of compactions that Trino would read together with a new delta."""
     if isinstance(inserts, Base):
         return ()
-    left = {
-        name: parsed for name in directories if (parsed := _parse(name)) and parsed.visibility_txn
+    outputs = {
+        name: directory
+        for name in directories
+        if (directory := _parse(name)) and directory.visibility_txn
     }
     return tuple(
         name
-        for name, parsed in sorted(left.items())
-        if overlap(parsed, inserts) and not _is_within(parsed, inserts)
+        for name, directory in sorted(outputs.items())
+        if overlap(directory, inserts) and not _is_within(directory, inserts)
     )
 
 
@@ -400,37 +406,37 @@ class Balance:
             }
         )
 
-    def check_count(self, what: str) -> None:
+    def check_count(self, subject: str) -> None:
         """Require the expected number of written rows, for rows that have got other row ids.
 
         Args:
-            what: The subject of the balance, for the message.
+            subject: The subject of the balance, for the message.
 
         Raises:
             ProofFailed: The number is higher or lower.
         """
-        wanted = self.read.rows - self.deleted.rows - self.aborted.rows
-        if self.written.rows != wanted:
+        expected_rows = self.read.rows - self.deleted.rows - self.aborted.rows
+        if self.written.rows != expected_rows:
             raise ProofFailed(
-                f"{what}: {self.read.rows} rows were read, {self.deleted.rows} are deleted and"
-                f" {self.aborted.rows} aborted, which leaves {wanted}; {self.written.rows} were"
+                f"{subject}: {self.read.rows} rows were read, {self.deleted.rows} are deleted and"
+                f" {self.aborted.rows} aborted, which leaves {expected_rows}; {self.written.rows} were"
                 " written."
             )
 
-    def check(self, what: str) -> None:
+    def check(self, subject: str) -> None:
         """Require that count and digest of the written rows are as expected.
 
         Args:
-            what: The subject of the balance, for the message.
+            subject: The subject of the balance, for the message.
 
         Raises:
             ProofFailed: Count or digest differ.
         """
-        wanted = self.read - self.deleted - self.aborted - self.repeated
-        if self.written != wanted:
+        expected_tally = self.read - self.deleted - self.aborted - self.repeated
+        if self.written != expected_tally:
             raise ProofFailed(
-                f"{what}: {self.read} were read, {self.deleted} are deleted, {self.aborted} aborted"
-                f" and {self.repeated} repeated, which leaves {wanted}; {self.written} were"
+                f"{subject}: {self.read} were read, {self.deleted} are deleted, {self.aborted} aborted"
+                f" and {self.repeated} repeated, which leaves {expected_tally}; {self.written} were"
                 " written."
             )
 
@@ -491,12 +497,12 @@ class Forecast:
         """Return why the work is too much for the worker; None if it is not."""
         if self.spark_reason is not None:
             return self.spark_reason
-        for size, limit, what in (
+        for size, limit, unit in (
             (self.copied_bytes, limits.max_copied_bytes, "to copy"),
             (self.encoded_bytes, limits.max_encoded_bytes, "to encode"),
         ):
             if size > limit:
-                return f"{bytes_in_words(size)} {what} (limit {bytes_in_words(limit)})."
+                return f"{bytes_in_words(size)} {unit} (limit {bytes_in_words(limit)})."
         if self.delete_events > limits.max_delete_events:
             return f"{self.delete_events} delete events (limit {limits.max_delete_events})."
         if self.encoded_rows > limits.max_encoded_rows:

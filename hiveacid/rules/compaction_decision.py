@@ -64,8 +64,8 @@ class Excess:
     @property
     def large(self) -> bool:
         """Whether the deltas are too large for their base."""
-        most = self.policy.max_delta_ratio
-        return most is not None and self.base > 0 and self.deltas / self.base > most
+        limit = self.policy.max_delta_ratio
+        return limit is not None and self.base > 0 and self.deltas / self.base > limit
 
     @property
     def deleted(self) -> bool:
@@ -86,8 +86,8 @@ class Excess:
     @property
     def _base_rows(self) -> int | None:
         """The rows of the base, if the measure is rows and they were counted."""
-        counted = self.policy.measure == "rows" and self.size.delta_rows is not None
-        return self.size.base_rows if counted else None
+        counts_rows = self.policy.measure == "rows" and self.size.delta_rows is not None
+        return self.size.base_rows if counts_rows else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +210,11 @@ def _facts(excess: Excess) -> str:
 
 
 def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
-    why = size.misread.describe()
+    reason = size.misread.describe()
     if size.one_by_one and not size.deltas:
         # Without a suffix, a new base cannot get the name of the old one.
-        return None, f"{why} Clean the table, which removes what the base replaces."
-    return repair_type(size.misread, size.deltas), why
+        return None, f"{reason} Clean the table, which removes what the base replaces."
+    return repair_type(size.misread, size.deltas), reason
 
 
 def _call_of_aborts(
@@ -257,13 +257,15 @@ def _hours_waited(size: PartitionSize, max_deltas: int | None, max_ratio: float 
 
 
 def _describe_waiting(names: Sequence[str], blockers: Sequence[Blocker], now: datetime) -> str:
-    what = f"{plural(len(names), 'delta')} more cannot be taken yet"
+    subject = f"{plural(len(names), 'delta')} more cannot be taken yet"
     if not blockers:
-        return f"{what}: a write id is still open."
-    who = " and ".join(blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS])
-    others = len(blockers) - _NAMED_BLOCKERS
-    more = f" and {plural(others, 'other')}" if others > 0 else ""
-    return f"{what} because of {who}{more}."
+        return f"{subject}: a write id is still open."
+    blockers_in_words = " and ".join(
+        blocker.describe(now) for blocker in blockers[:_NAMED_BLOCKERS]
+    )
+    remaining = len(blockers) - _NAMED_BLOCKERS
+    addition = f" and {plural(remaining, 'other')}" if remaining > 0 else ""
+    return f"{subject} because of {blockers_in_words}{addition}."
 
 
 def percent(share: float) -> str:

@@ -168,15 +168,15 @@ def auto_compaction_off(
         parameters: The parameters of the table.
         database_parameters: The parameters of the database.
     """
-    for given in (database_parameters, parameters):
+    for parameter in (database_parameters, parameters):
         for key in _NO_AUTO_COMPACTION:
-            if (value := given.get(key)) is not None:
+            if (value := parameter.get(key)) is not None:
                 return value.lower() == "true"
     return False
 
 
-def _override(own: T | None, of_table: T | None) -> T | None:
-    return own if own is None or of_table is None else of_table
+def _override(setting: T | None, of_table: T | None) -> T | None:
+    return setting if setting is None or of_table is None else of_table
 
 
 def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str], T]) -> T | None:
@@ -193,9 +193,9 @@ def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str
     return number
 
 
-def _require_one_of(words: Sequence[str], given: str, name: str) -> None:
-    if given not in words:
+def _require_one_of(words: Sequence[str], word: str, name: str) -> None:
+    if word not in words:
         raise InvalidJob(
-            f"policy.{name}: {given!r} is not one of {', '.join(words)}.",
-            remedy=did_you_mean(given, words),
+            f"policy.{name}: {word!r} is not one of {', '.join(words)}.",
+            remedy=did_you_mean(word, words),
         )

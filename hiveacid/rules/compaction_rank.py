@@ -43,10 +43,10 @@ def rank(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
         beyond the budget with this reason.
     """
     now: list[Decision] = []
-    later: dict[int, Decision] = {}
+    deferred: dict[int, Decision] = {}
     total = 0
     due = [decision for decision in decisions if decision.type is not None]
-    for decision in sorted(due, key=lambda each: _position(each, budget)):
+    for decision in sorted(due, key=lambda decision_to_sort: _position(decision_to_sort, budget)):
         over = None
         if budget.max_partitions is not None and len(now) >= budget.max_partitions:
             over = plural(budget.max_partitions, "partition")
@@ -57,13 +57,13 @@ def rank(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
             total += decision.bytes
         else:
             reason = f"{decision.reason} It waits: this run's budget of {over} is used up."
-            later[id(decision)] = replace(decision, type=None, reason=reason, deferred=True)
-    others = [
-        later.get(id(decision), decision)
+            deferred[id(decision)] = replace(decision, type=None, reason=reason, deferred=True)
+    decisions_without_work = [
+        deferred.get(id(decision), decision)
         for decision in decisions
-        if decision.type is None or id(decision) in later
+        if decision.type is None or id(decision) in deferred
     ]
-    return now + others
+    return now + decisions_without_work
 
 
 def priority(decision: Decision) -> float:

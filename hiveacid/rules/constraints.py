@@ -19,6 +19,7 @@ _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
 )
 KeyType = Literal["primary", "unique", "foreign"]
+VIOLATION_REMEDY = "Nothing was written. Correct or filter such rows in the source."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,20 +158,24 @@ class TableConstraints:
     @property
     def rules(self) -> set[Constraint]:
         """The constraints that have an effect on writes."""
-        return {each for each in self.all if each.enabled and not isinstance(each, Key)}
+        return {
+            constraint
+            for constraint in self.all
+            if constraint.enabled and not isinstance(constraint, Key)
+        }
 
 
 def constrained_columns(constraints: TableConstraints) -> frozenset[str]:
     """Return the columns, in lower case, that a constraint names."""
     names: set[str] = set()
-    for each in constraints.all:
-        match each:
+    for constraint in constraints.all:
+        match constraint:
             case Check():
-                names.update(re.findall(r"\w+", each.expression))
+                names.update(re.findall(r"\w+", constraint.expression))
             case NotNull() | Default():
-                names.add(each.column)
+                names.add(constraint.column)
             case Key():
-                names.update(each.columns)
+                names.update(constraint.columns)
     return frozenset(name.lower() for name in names)
 
 
@@ -271,7 +276,7 @@ def validate_declared(
     Raises:
         InvalidJob: Hive would refuse one of them, or could not use the table.
     """
-    seen: set[object] = set()
+    declarations: set[object] = set()
     for constraint in constraints:
         _validate_flags(constraint)
         names = constraint.columns if isinstance(constraint, Key) else [constraint.column]
@@ -280,16 +285,18 @@ def validate_declared(
                 raise InvalidJob(f"Hive has no constraints on partition keys such as {name}.")
             if name is not None and name.lower() not in columns:
                 raise InvalidJob(f"A constraint names {name}, which is no column of the table.")
-        once: list[object] = [] if constraint.name is None else [constraint.name.lower()]
+        single_declarations: list[object] = (
+            [] if constraint.name is None else [constraint.name.lower()]
+        )
         if isinstance(constraint, NotNull | Default):
-            once.append((type(constraint), constraint.column.lower()))
+            single_declarations.append((type(constraint), constraint.column.lower()))
         elif isinstance(constraint, Key) and constraint.type == "primary":
-            once.append("a second primary key")
-        for each in once:
-            if each in seen:
-                what = each if isinstance(each, str) else str(names[0])
-                raise InvalidJob(f"The constraint {what} is declared twice.")
-            seen.add(each)
+            single_declarations.append("a second primary key")
+        for declaration in single_declarations:
+            if declaration in declarations:
+                label = declaration if isinstance(declaration, str) else str(names[0])
+                raise InvalidJob(f"The constraint {label} is declared twice.")
+            declarations.add(declaration)
 
 
 def _validate_flags(constraint: Constraint) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import CorruptFile, MalformedName, VersionGone
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.names import (
     CONVERTED_BASE,
@@ -32,6 +32,7 @@ from hiveacid.rules.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
 _COMPACTED = "compacted"
 # The data format in the marker file of a base that stands for a dropped partition.
 DROPPED = "dropped"
+UNKNOWN_MARKER = "Compact the table with the version of Hive that wrote the directory."
 
 
 class Rules(StrEnum):
@@ -103,15 +104,15 @@ class AcidDirectory:
 
     def sidecar(self, directory: str) -> FileStatus | None:
         """Return the note of a directory that this package wrote."""
-        wanted = f"{directory}/{SIDECAR_FILE}"
-        return next((file for file in self._listing[directory] if file.path == wanted), None)
+        path = f"{directory}/{SIDECAR_FILE}"
+        return next((file for file in self._listing[directory] if file.path == path), None)
 
     def flush_lengths(self, file: FileStatus) -> FileStatus | None:
         """Return a streaming writer's side file with the valid length of a file."""
         directory, slash, _ = file.path.partition("/")
-        wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
-        listed = self._listing[directory if slash else ""]
-        return next((file for file in listed if file.path == wanted), None)
+        path = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
+        files = self._listing[directory if slash else ""]
+        return next((file for file in files if file.path == path), None)
 
 
 def acid_state(
@@ -140,10 +141,10 @@ def acid_state(
             range.
 
     Raises:
-        BadMetadataFile: The content of a marker file is unknown to the rules, or the marker file of
+        CorruptFile: The content of a marker file is unknown to the rules, or the marker file of
             a base that the snapshot may need was removed.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
-        NotEnoughHistory: The directories that this snapshot needs are missing.
+        VersionGone: The directories that this snapshot needs are missing.
     """
     listing: dict[str, list[FileStatus]] = {}
     for file in files:
@@ -168,9 +169,10 @@ def acid_state(
         choice.obsolete += [*originals, *choice.original_directories]
         originals = []
     elif (cut_off := choice.cut_off_by()) is not None:
-        raise NotEnoughHistory(
+        raise VersionGone(
             f"{cut_off} holds write ids that this snapshot does not see yet, and the directories that"
-            " it replaced may be gone."
+            " it replaced may be gone.",
+            remedy="Read again with a fresh snapshot.",
         )
     return AcidDirectory(
         base=base[0] if base else None,
@@ -189,15 +191,19 @@ def parse_metadata_file(text: str) -> str:
         The data format, like "compacted" or "truncated".
 
     Raises:
-        BadMetadataFile: The text is invalid.
+        CorruptFile: The text is invalid.
     """
     try:
         marker = parse_json(text)
         version, data_format = marker["thisFileVersion"], marker["dataFormat"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadMetadataFile(f"The marker file {text[:200]!r} cannot be read.") from error
+        raise CorruptFile(
+            f"The marker file {text[:200]!r} cannot be read.", remedy=UNKNOWN_MARKER
+        ) from error
     if version != "0" or not isinstance(data_format, str):
-        raise BadMetadataFile(f"The marker file {text[:200]!r} is not of version 0.")
+        raise CorruptFile(
+            f"The marker file {text[:200]!r} is not of version 0.", remedy=UNKNOWN_MARKER
+        )
     return data_format
 
 
@@ -224,9 +230,10 @@ class _Markers:
     def is_marked_compacted(self, directory: str) -> bool:
         data_format = self._data_format(directory)
         if data_format is not None and data_format.lower() not in self._rules.data_formats:
-            raise BadMetadataFile(
+            raise CorruptFile(
                 f"{directory}/{METADATA_FILE} has the data format {data_format!r}, "
-                f"which {self._rules} does not support."
+                f"which {self._rules} does not support.",
+                remedy=UNKNOWN_MARKER,
             )
         return data_format is not None and data_format.lower() == _COMPACTED
 
@@ -236,12 +243,14 @@ class _Markers:
             return self._texts(directory) if marked else None
         data_format = (self._texts or {}).get(directory)
         if marked and data_format is None:
-            raise BadMetadataFile(f"{directory}/{METADATA_FILE} exists and was not read.")
+            raise CorruptFile(
+                f"{directory}/{METADATA_FILE} exists and was not read.", remedy=UNKNOWN_MARKER
+            )
         return data_format
 
     def _is_listed(self, directory: str) -> bool:
-        wanted = f"{directory}/{METADATA_FILE}"
-        return any(file.path == wanted for file in self._listing[directory])
+        path = f"{directory}/{METADATA_FILE}"
+        return any(file.path == path for file in self._listing[directory])
 
 
 class _Choice:
@@ -270,21 +279,21 @@ class _Choice:
         self.aborted: list[str] = []
 
     def consider(self, directory: str) -> None:
-        parsed = parse_directory(directory)
-        if parsed is None:
+        directory_parts = parse_directory(directory)
+        if directory_parts is None:
             self.original_directories.append(directory)
             return
         if self._rules is Rules.HIVE3 and "_v" in directory:
             raise MalformedName(f"Hive 3 cannot read the suffix of {directory!r}.")
-        if self._txns is not None and parsed.visibility_txn > 0:
-            if self._txns.is_aborted(parsed.visibility_txn):
+        if self._txns is not None and directory_parts.visibility_txn > 0:
+            if self._txns.is_aborted(directory_parts.visibility_txn):
                 self.aborted.append(directory)
-            if not self._txns.is_valid(parsed.visibility_txn):
+            if not self._txns.is_valid(directory_parts.visibility_txn):
                 return
-        if isinstance(parsed, Base):
-            self._consider_base(directory, parsed)
+        if isinstance(directory_parts, Base):
+            self._consider_base(directory, directory_parts)
         else:
-            self._consider_delta(directory, parsed)
+            self._consider_delta(directory, directory_parts)
 
     def require_kept(self) -> None:
         """Refuse a listing from which a base was removed that the snapshot may need.
@@ -292,13 +301,15 @@ class _Choice:
         A cleaner removes a base only while nobody needs it.
 
         Raises:
-            BadMetadataFile: Such a base was removed.
+            CorruptFile: Such a base was removed.
         """
         for directory, removed in self._removed:
             write_id = removed.write_id
-            seen = self._write_ids.is_valid(write_id) or self._write_ids.is_valid_base(write_id)
-            if self.base is None or (seen and self.base[1].write_id < write_id):
-                raise BadMetadataFile(
+            is_visible = self._write_ids.is_valid(write_id) or self._write_ids.is_valid_base(
+                write_id
+            )
+            if self.base is None or (is_visible and self.base[1].write_id < write_id):
+                raise CorruptFile(
                     f"{directory}/{METADATA_FILE} was removed after the directory was listed.",
                     remedy="Try again. If the directory is still there, and its base is the newest,"
                     " bring the file back from a copy.",
@@ -312,12 +323,12 @@ class _Choice:
         if self._oldest_base is None:
             return None
         # Hive 3 does not distinguish an overwrite from a compaction here.
-        replaced = self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
-        return self._oldest_base[0] if replaced else None
+        is_replaced = self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
+        return self._oldest_base[0] if is_replaced else None
 
     def reading_order(self) -> tuple[str, ...]:
         """Choose among the deltas; those that others cover become obsolete."""
-        chosen: list[str] = []
+        chosen_deltas: list[str] = []
         current = self.base[1].write_id if self.base else 0
         previous: Delta | None = None
         covers_statements = False
@@ -332,9 +343,9 @@ class _Choice:
             ):
                 self.obsolete.append(directory)
                 continue
-            chosen.append(directory)
+            chosen_deltas.append(directory)
             previous = delta
-        return tuple(chosen)
+        return tuple(chosen_deltas)
 
     def _consider_base(self, directory: str, base: Base) -> None:
         if self._oldest_base is None or base.write_id < self._oldest_base[1].write_id:
@@ -342,9 +353,9 @@ class _Choice:
         if not base.visibility_txn and self._markers.is_removed(directory):
             self._removed.append((directory, base))
             return
-        aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
+        is_aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
         # A compaction may end at an aborted write id; the base does not contain its rows.
-        if aborted and not self._is_compacted(directory, base):
+        if is_aborted and not self._is_compacted(directory, base):
             self.aborted.append(directory)
             return
         if self.base is not None and not self._replaces(directory, base, self.base[1]):
@@ -400,9 +411,9 @@ class _Choice:
             (delta.is_delete, *_extent(delta)): directory
             for directory, delta in sorted(deltas, key=lambda entry: entry[1].visibility_txn)
         }
-        kept = frozenset(youngest.values())
-        self.obsolete += [directory for directory, _ in deltas if directory not in kept]
-        return [entry for entry in deltas if entry[0] in kept]
+        kept_names = frozenset(youngest.values())
+        self.obsolete += [directory for directory, _ in deltas if directory not in kept_names]
+        return [entry for entry in deltas if entry[0] in kept_names]
 
 
 def _extent(delta: Delta) -> tuple[int, int, int | None]:
@@ -410,8 +421,8 @@ def _extent(delta: Delta) -> tuple[int, int, int | None]:
 
 
 def _is_data(file: FileStatus) -> bool:
-    hidden = is_hidden_path(file.path) or file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
-    return not hidden and not is_in_copy(file.path)
+    is_hidden = is_hidden_path(file.path) or file.path.endswith((FLUSH_LENGTH_SUFFIX, "/"))
+    return not is_hidden and not is_in_copy(file.path)
 
 
 def is_in_copy(path: str) -> bool:
@@ -474,12 +485,12 @@ def synthetic_ids(
     Returns:
         The files in Hive's order.
     """
-    counted: dict[int | None, int] = {}
+    row_counts: dict[int | None, int] = {}
     ids = []
     for path in sorted(rows, key=hive_order):
         number = original_bucket(path)
-        first = counted.get(number, 0)
-        counted[number] = first + rows[path]
+        first = row_counts.get(number, 0)
+        row_counts[number] = first + rows[path]
         bucket = None if number is None else encode_bucket(number, statement_id or 0)
         ids.append(SyntheticIds(path, write_id, bucket, first, rows[path]))
     return ids

@@ -39,15 +39,15 @@ class Memory:
 
     @classmethod
     def now(
-        cls, root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+        cls, root: Path = Path("/sys/fs/cgroup"), process_file: Path = Path("/proc/self/cgroup")
     ) -> Self:
         """Read the figures of version 2 or 1 of cgroups; those that are missing are null.
 
         Args:
             root: The folder of all cgroups.
-            own: The file with those of this process.
+            process_file: The file with those of this process.
         """
-        for line in _text(own).splitlines():
+        for line in _text(process_file).splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == "":
                 top, names = root, _VERSION_2
@@ -62,7 +62,7 @@ class Memory:
             if events is None:
                 continue
             kills = re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)
-            limited = next((each for each in folders if _bytes(each / names[1])), folders[0])
+            limited = next((folder for folder in folders if _bytes(folder / names[1])), folders[0])
             return cls(
                 int(kills[1]) if kills else None,
                 _bytes(limited / names[1]),
@@ -83,20 +83,20 @@ def signal_of(status: int) -> Signals | None:
         return None
 
 
-def explained(status: int, before: Memory | None = None) -> str:
+def explained(status: int, earlier: Memory | None = None) -> str:
     """Return a sentence on the signal that has ended a process; "" if none has.
 
     Args:
         status: The exit status.
-        before: The memory before the start of the process, if it was a child of this one.
+        earlier: The memory before the start of the process, if it was a child of this one.
     """
     ended_by = signal_of(status)
     if ended_by is None:
         return ""
     cause = _CAUSES.get(ended_by)
-    if ended_by is Signals.SIGKILL and before is not None and before.kills is not None:
+    if ended_by is Signals.SIGKILL and earlier is not None and earlier.kills is not None:
         now = Memory.now()
-        if (now.kills or 0) > before.kills:
+        if (now.kills or 0) > earlier.kills:
             cause = f"the kernel, for lack of memory{f' ({now})' if str(now) else ''}"
         else:
             cause = f"{cause}, but the kernel reports no such kill{f' ({now})' if str(now) else ''}"
@@ -105,8 +105,8 @@ def explained(status: int, before: Memory | None = None) -> str:
 
 def explained_in(message: str) -> str:
     """Return the same for the exit code in a message of YARN or Kubernetes."""
-    found = _STATUS.search(message)
-    return explained(int(found[1])) if found else ""
+    match = _STATUS.search(message)
+    return explained(int(match[1])) if match else ""
 
 
 def _text(file: Path) -> str:

@@ -114,23 +114,23 @@ class Features:
         """
         if not is_known_release(release):
             return None
-        why = f"the release is {release} of Apache Hive"
-        return cls._joined(profile, dict.fromkeys(HIVE_4, why), HIVE_4, {})
+        reason = f"the release is {release} of Apache Hive"
+        return cls._joined(profile, dict.fromkeys(HIVE_4, reason), HIVE_4, {})
 
     @classmethod
-    def of_probes(cls, known: Mapping[str, bool], profile: str = AUTO_PROFILE) -> Self:
+    def of_probes(cls, probes: Mapping[str, bool], profile: str = AUTO_PROFILE) -> Self:
         """Return the features of a metastore that is no release of Apache Hive 4.
 
         Args:
-            known: The probed features; `names_conflicts` is one of them.
+            probes: The probed features; `names_conflicts` is one of them.
             profile: The stated profile.
 
         Raises:
             UnsupportedMetastore: The profile contradicts a probe.
         """
-        defaults = _OTHERS if known["names_conflicts"] else _LIKE_3
+        defaults = _OTHERS if probes["names_conflicts"] else _LIKE_3
         return cls._joined(
-            profile, dict.fromkeys(known, "the metastore was asked"), known, defaults
+            profile, dict.fromkeys(probes, "the metastore was asked"), probes, defaults
         )
 
     @classmethod
@@ -141,8 +141,8 @@ class Features:
         probed: Mapping[str, Any],
         defaults: Mapping[str, Any],
     ) -> Self:
-        stated = {} if profile == AUTO_PROFILE else PROFILES[profile]
-        for name, value in stated.items():
+        stated_features = {} if profile == AUTO_PROFILE else PROFILES[profile]
+        for name, value in stated_features.items():
             if probed.get(name, value) != value:
                 raise UnsupportedMetastore(
                     f"The profile {profile} states {name}={value}, and the metastore shows"
@@ -151,10 +151,10 @@ class Features:
                 )
         reasons = {
             **dict.fromkeys(defaults, Reason(Source.DEFAULT, "the careful choice")),
-            **dict.fromkeys(stated, Reason(Source.STATED, f"the profile {profile}")),
+            **dict.fromkeys(stated_features, Reason(Source.STATED, f"the profile {profile}")),
             **{name: Reason(Source.PROBED, text) for name, text in why.items()},
         }
-        return cls(**{**defaults, **stated, **probed}, reasons=reasons)
+        return cls(**{**defaults, **stated_features, **probed}, reasons=reasons)
 
     def values(self) -> dict[str, Any]:
         """Return the value of each feature, by its name."""
@@ -175,7 +175,7 @@ def may_name_conflicts(release: str, profile: str) -> bool:
 
 
 HIVE_4: dict[str, Any] = {
-    each.name: True for each in fields(Features) if each.name != "reasons"
+    field.name: True for field in fields(Features) if field.name != "reasons"
 } | {"column_mapping": ColumnMapping.POSITION}
 _HIVE_3: dict[str, Any] = dict.fromkeys(HIVE_4, False) | {"column_mapping": ColumnMapping.NAME}
 

@@ -50,17 +50,17 @@ class Obligation:
             ValueError: It states no format, or one of a time before the first version.
             NewerRecord: It has a higher format, or an unknown key.
         """
-        given = data.get("format")
-        if type(given) is not int or given < 1:
-            raise ValueError(f"its format must be a whole number from 1 on, not {given!r}")
-        if given > cls.record_format:
+        version = data.get("format")
+        if type(version) is not int or version < 1:
+            raise ValueError(f"its format must be a whole number from 1 on, not {version!r}")
+        if version > cls.record_format:
             raise NewerRecord(
-                f"{where} has the format {given}, and this version knows {cls.record_format}."
+                f"{where} has the format {version}, and this version knows {cls.record_format}."
             )
-        if keys is not None and (unknown := data.keys() - {"format", *keys}):
-            raise newer_part(where, given, f"the unknown key {min(unknown)!r}")
+        if keys is not None and (unknown_keys := data.keys() - {"format", *keys}):
+            raise newer_part(where, version, f"the unknown key {min(unknown_keys)!r}")
 
 
-def newer_part(where: str, given: int, what: str) -> NewerRecord:
+def newer_part(where: str, version: int, part: str) -> NewerRecord:
     """Return the error that a record of a known format has a part that no such record has."""
-    return NewerRecord(f"{where} has the format {given}, but also {what}.")
+    return NewerRecord(f"{where} has the format {version}, but also {part}.")

@@ -61,51 +61,51 @@ _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _COMPARABLE = ({Kind.DATE, Kind.TIMESTAMP}, {Kind.FLOAT, Kind.DOUBLE})
 
 
-def comparable(left: Value, right: Value) -> tuple[str, str]:
+def comparable(left_value: Value, right: Value) -> tuple[str, str]:
     """Return two operands of a comparison as Spark's text, with texts of times converted to times.
 
     Raises:
         UnsupportedTable: Spark compares values of these kinds differently.
     """
-    left, right = _as_time_of(left, right), _as_time_of(right, left)
-    kinds = {left.kind, right.kind} - {Kind.NULL}
+    left_value, right = _as_time_of(left_value, right), _as_time_of(right, left_value)
+    kinds = {left_value.kind, right.kind} - {Kind.NULL}
     if Kind.OTHER in kinds:
         raise UnsupportedTable("Values of this type are not compared in the same way by Spark.")
     if len(kinds) < 2 or kinds in _COMPARABLE or kinds <= _NUMBERS:
-        return left.sql, right.sql
+        return left_value.sql, right.sql
     if Kind.FLOAT in kinds:
-        other = right if left.kind is Kind.FLOAT else left
-        exact = isinstance(other.literal, int) and abs(other.literal) <= _EXACT_AS_FLOAT
-        if other.kind is Kind.INTEGER and exact:
-            return left.sql, right.sql
+        operand = right if left_value.kind is Kind.FLOAT else left_value
+        exact = isinstance(operand.literal, int) and abs(operand.literal) <= _EXACT_AS_FLOAT
+        if operand.kind is Kind.INTEGER and exact:
+            return left_value.sql, right.sql
     names = " and ".join(sorted(kind.name.lower() for kind in kinds))
     raise UnsupportedTable(f"Hive converts the values to compare {names}.")
 
 
-def _as_time_of(value: Value, other: Value) -> Value:
+def _as_time_of(value: Value, partner: Value) -> Value:
     """Convert the text of a day or a time, if it is compared with one."""
-    if isinstance(value.literal, str) and other.kind is Kind.DATE:
+    if isinstance(value.literal, str) and partner.kind is Kind.DATE:
         return literal_value(parse_day(value.literal))
-    if isinstance(value.literal, str) and other.kind is Kind.TIMESTAMP:
+    if isinstance(value.literal, str) and partner.kind is Kind.TIMESTAMP:
         return literal_value(parse_time(value.literal))
     return value
 
 
-def arithmetic(left: Value, sign: str, right: Value) -> Value:
+def arithmetic(left_value: Value, sign: str, right: Value) -> Value:
     """Return the result of an operator on integers and doubles.
 
     Raises:
         UnsupportedTable: Spark may compute another result.
     """
-    require_kind((Kind.INTEGER, Kind.DOUBLE), left, right)
-    double = Kind.DOUBLE in (left.kind, right.kind)
+    require_kind((Kind.INTEGER, Kind.DOUBLE), left_value, right)
+    double = Kind.DOUBLE in (left_value.kind, right.kind)
     if sign in "/%":
         # A division by zero is null in Hive, and an error or null in Spark.
         if not right.is_literal or not right.literal or (sign == "%" and double):
             raise UnsupportedTable(f"{sign} takes a number that is not zero on its right.")
         double = double or sign == "/"
     kind = Kind.DOUBLE if double else Kind.INTEGER
-    return Value(f"({left.sql} {sign} {right.sql})", kind)
+    return Value(f"({left_value.sql} {sign} {right.sql})", kind)
 
 
 def require_kind(kinds: Collection[Kind], *values: Value) -> None:
@@ -176,8 +176,8 @@ def _literal_as_spark(value: object) -> str:
         case float():
             return f"{value!r}D"
         case datetime():
-            since = value.replace(tzinfo=UTC) - _EPOCH
-            micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+            offset = value.replace(tzinfo=UTC) - _EPOCH
+            micros = (offset.days * 86_400 + offset.seconds) * 1_000_000 + offset.microseconds
             return f"timestamp_micros({micros}L)"
         case date():
             return f"DATE '{value.isoformat()}'"

@@ -41,7 +41,7 @@ class MirrorLag:
         now: ValidWriteIdList,
         *,
         complete_at: float,
-        at: float,
+        moment: float,
         up_to: int | None = None,
     ) -> Self:
         """Compute the lag of a mirror.
@@ -50,7 +50,7 @@ class MirrorLag:
             mirrored: The write ids that its snapshot of the table saw.
             now: The write ids that a new reader sees.
             complete_at: A time, in seconds since 1970, at which it had all versions.
-            at: The present time.
+            moment: The present time.
             up_to: The last version to consider; the newest by default.
         """
         versions = missing_versions(mirrored, now, up_to)
@@ -59,7 +59,7 @@ class MirrorLag:
             newest=newest_version(now) if up_to is None else up_to,
             versions=versions,
             # The clock of another worker may be ahead.
-            seconds=max(0.0, at - complete_at) if versions else 0.0,
+            seconds=max(0.0, moment - complete_at) if versions else 0.0,
         )
 
     def __str__(self) -> str:
@@ -126,16 +126,16 @@ def require_consumer(name: object) -> None:
         )
 
 
-def consumer_token(table: LocatedTable, consumer: str, after: int) -> str:
+def consumer_token(table: LocatedTable, consumer: str, start: int) -> str:
     """Return the run token of a consumer's copy that begins at a version.
 
     Args:
         table: The table that it reads.
         consumer: The name.
-        after: The version before the changes.
+        start: The version before the changes.
     """
     number = "" if table.identity.id is None else f"#{table.identity.id}"
-    return f"{table.name}@{table.identity.created}{number}/{consumer}/{after}"
+    return f"{table.name}@{table.identity.created}{number}/{consumer}/{start}"
 
 
 def last_final_version(now: ValidWriteIdList) -> int:

@@ -137,17 +137,19 @@ def partitions_to_lock(partitions: Sequence[str] | None) -> Sequence[str] | None
     Args:
         partitions: The names of all partitions that may be touched, if known in advance.
     """
-    few = partitions and len(partitions) <= MAX_PARTITION_LOCKS
-    return partitions if few else None
+    is_few = partitions and len(partitions) <= MAX_PARTITION_LOCKS
+    return partitions if is_few else None
 
 
 def joined_targets(targets: Iterable[Target]) -> dict[TableRef, Target]:
     """Return one target for each table of a transaction; see ``Target.joined``."""
-    joined: dict[TableRef, Target] = {}
+    targets_by_table: dict[TableRef, Target] = {}
     for target in sorted(targets, key=lambda target: target.ref):
-        known = joined.get(target.ref)
-        joined[target.ref] = target if known is None else known.joined(target)
-    return joined
+        target_before = targets_by_table.get(target.ref)
+        targets_by_table[target.ref] = (
+            target if target_before is None else target_before.joined(target)
+        )
+    return targets_by_table
 
 
 def transaction_components(
@@ -160,10 +162,12 @@ def transaction_components(
         targets: The tables that it writes, with its operations.
         reads: The transactional tables that it reads.
     """
-    joined = joined_targets(targets)
-    others = [read for read in dict.fromkeys(reads) if read not in joined]
-    components = [each for read in others for each in read_lock_components(read, True)]
-    for target in joined.values():
+    targets_by_table = joined_targets(targets)
+    read_tables = [read for read in dict.fromkeys(reads) if read not in targets_by_table]
+    components = [
+        component for read in read_tables for component in read_lock_components(read, True)
+    ]
+    for target in targets_by_table.values():
         components += lock_components(
             has_excl_write, target.operation, target.ref, target.partitioned, target.partitions
         )
@@ -224,9 +228,9 @@ def exclusively_locked(components: Sequence[LockComponent]) -> list[TableRef]:
     ]
 
 
-def blocks(has_excl_write: bool, held: LockType, asked: LockType) -> bool:
+def blocks(has_excl_write: bool, held_type: LockType, requested_type: LockType) -> bool:
     """Whether an earlier lock makes a later request wait."""
-    return held in _BLOCKED_BY[has_excl_write][asked]
+    return held_type in _BLOCKED_BY[has_excl_write][requested_type]
 
 
 def _write_lock(has_excl_write: bool, operation: Operation) -> LockType:
@@ -337,79 +341,83 @@ def kind_of(operation: Operation) -> WriteKind:
     return _KINDS[operation]
 
 
-def succeeds(earlier: WriteKind, later: WriteKind) -> bool:
+def succeeds(earlier: WriteKind, later_kind: WriteKind) -> bool:
     """Whether both of two overlapping writers succeed, not only the one that commits first."""
-    return later in MATRIX[earlier]
+    return later_kind in MATRIX[earlier]
 
 
 def refusing(
-    later: WriteKind, partitions: Collection[str | None], finished: Iterable[Finished]
+    later_kind: WriteKind, partitions: Collection[str | None], finished: Iterable[Finished]
 ) -> list[Finished]:
     """Return the commits that refuse a later writer by the matrix.
 
     Args:
-        later: The operation to be committed.
+        later_kind: The operation to be committed.
         partitions: The written partitions; None for a table without partitions.
         finished: The commits of others since it began.
     """
     return [
-        each for each in finished if each.partition in partitions and not succeeds(each.kind, later)
+        commit
+        for commit in finished
+        if commit.partition in partitions and not succeeds(commit.kind, later_kind)
     ]
 
 
-def describe_refusal(table: str, later: WriteKind, by: str, refused: Sequence[Finished]) -> str:
+def describe_refusal(
+    table: str, later_kind: WriteKind, by: str, refused: Sequence[Finished]
+) -> str:
     """Describe the cell of the matrix that refuses a writer, and both writers.
 
     Args:
         table: The full name of the table.
-        later: The operation that cannot be committed.
+        later_kind: The operation that cannot be committed.
         by: Its writer, in words.
         refused: The earlier commits; at least one.
     """
-    kinds = dict.fromkeys(each.kind for each in refused)
-    cells = ", ".join(f"{kind} before {later}" for kind in kinds)
+    kinds = dict.fromkeys(commit.kind for commit in refused)
+    cells = ", ".join(f"{kind} before {later_kind}" for kind in kinds)
     return (
-        f"{table}: {KIND_NAMES[later]} of {by} was overtaken, and the policy strict lets only the"
+        f"{table}: {KIND_NAMES[later_kind]} of {by} was overtaken, and the policy strict lets only the"
         f" first of both succeed ({cells}). Committed since it began: {_all_of(refused)}."
     )
 
 
 def describe_shared_rows(
-    table: str, later: WriteKind, by: str, what: str, finished: Sequence[Finished]
+    table: str, later_kind: WriteKind, by: str, rows_in_words: str, finished: Sequence[Finished]
 ) -> str:
     """Describe the rows that two changes have in common, and both writers.
 
     Args:
         table: The full name of the table.
-        later: The operation that cannot be committed.
+        later_kind: The operation that cannot be committed.
         by: Its writer, in words.
-        what: The rows, in words.
+        rows_in_words: The rows, in words.
         finished: The earlier commits.
     """
     return (
-        f"{table}: {KIND_NAMES[later]} of {by} was overtaken: others have written {what}."
+        f"{table}: {KIND_NAMES[later_kind]} of {by} was overtaken: others have written {rows_in_words}."
         f" Committed since it began: {_all_of(finished)}."
     )
 
 
 def describe_renumbered(
-    table: str, partition: str | None, later: WriteKind, by: str, unproven: Collection[str]
+    table: str, partition: str | None, later_kind: WriteKind, by: str, unproven: Collection[str]
 ) -> str:
     """Describe a change whose row ids may no longer identify the rows that were read.
 
     Args:
         table: The full name of the table.
         partition: The partition; None for a table without partitions.
-        later: The operation that cannot be committed.
+        later_kind: The operation that cannot be committed.
         by: Its writer, in words.
         unproven: The directories without a proof; empty if the read directories are not recorded.
     """
     where = table if partition is None else f"{table}/{partition}"
-    named = sorted(unproven)
-    why = f"about {first_names(named, _MOST_NAMED)}" if named else "of what was read"
+    names = sorted(unproven)
+    notes_in_words = f"about {first_names(names, _MOST_NAMED)}" if names else "of what was read"
     return (
-        f"{where}: {KIND_NAMES[later]} of {by} names rows by row ids that may have changed since they"
-        f" were read. No note {why} proves that only minor and major compactions have replaced files."
+        f"{where}: {KIND_NAMES[later_kind]} of {by} names rows by row ids that may have changed since they"
+        f" were read. No note {notes_in_words} proves that only minor and major compactions have replaced files."
     )
 
 
@@ -417,16 +425,19 @@ def matrix_rows() -> list[list[str]]:
     """Return the matrix as a table of texts with its head; a line is an earlier writer."""
     head = ["committed first", *(f"then {kind}" for kind in WriteKind)]
     lines = [
-        [KIND_NAMES[first], *("both" if succeeds(first, then) else "first" for then in WriteKind)]
+        [
+            KIND_NAMES[first],
+            *("both" if succeeds(first, later_kind) else "first" for later_kind in WriteKind),
+        ]
         for first in WriteKind
     ]
     return [head, *lines]
 
 
 def _all_of(finished: Sequence[Finished]) -> str:
-    named = []
-    for each in finished[:_MOST_NAMED]:
-        where = "" if each.partition is None else f" in {each.partition}"
-        named.append(f"{KIND_NAMES[each.kind]} ({each.what}{where}, {each.by})")
-    more = f"; and {len(finished) - _MOST_NAMED} more" if len(finished) > _MOST_NAMED else ""
-    return f"{'; '.join(named) or 'writes that were removed again'}{more}"
+    descriptions = []
+    for commit in finished[:_MOST_NAMED]:
+        where = "" if commit.partition is None else f" in {commit.partition}"
+        descriptions.append(f"{KIND_NAMES[commit.kind]} ({commit.what}{where}, {commit.by})")
+    addition = f"; and {len(finished) - _MOST_NAMED} more" if len(finished) > _MOST_NAMED else ""
+    return f"{'; '.join(descriptions) or 'writes that were removed again'}{addition}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
-from hiveacid.errors import DuplicateMergeKeys, InvalidJob
+from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.rules.sql_names import unquoted
 
 
@@ -80,27 +80,31 @@ NotMatchedBySource = NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 Clause = Matched | NotMatchedInsert | NotMatchedBySource
 
 
-def columns_taken(when: Sequence[Clause]) -> set[str] | None:
+def columns_taken(clauses: Sequence[Clause]) -> set[str] | None:
     """Return the target's columns in clauses, in lower case; None if a clause uses all columns."""
-    taken: set[str] = set()
-    for clause in when:
+    column_names: set[str] = set()
+    for clause in clauses:
         if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
             continue
-        given = assignments_of(clause)
-        if given is None and not (isinstance(clause, NotMatchedInsert) and clause.row is not None):
+        assignments = assignments_of(clause)
+        if assignments is None and not (
+            isinstance(clause, NotMatchedInsert) and clause.row is not None
+        ):
             return None
-        taken |= {unquoted(name).lower() for name in given or ()}
-    return taken
+        column_names |= {unquoted(name).lower() for name in assignments or ()}
+    return column_names
 
 
-def adds_rows(when: Sequence[Clause]) -> bool:
+def adds_rows(clauses: Sequence[Clause]) -> bool:
     """Return whether a clause writes rows, which must satisfy the constraints of the target."""
-    return not all(isinstance(clause, MatchedDelete | NotMatchedBySourceDelete) for clause in when)
+    return not all(
+        isinstance(clause, MatchedDelete | NotMatchedBySourceDelete) for clause in clauses
+    )
 
 
-def depends_on_new_rows(when: Sequence[Clause]) -> bool:
+def depends_on_new_rows(clauses: Sequence[Clause]) -> bool:
     """Whether more rows in the target matter: to inserts, or as rows without a source."""
-    return any(isinstance(clause, NotMatchedInsert | NotMatchedBySource) for clause in when)
+    return any(isinstance(clause, NotMatchedInsert | NotMatchedBySource) for clause in clauses)
 
 
 def validate_clauses(when: Sequence[Clause]) -> None:
@@ -160,11 +164,11 @@ def validate_assignments(assignments: Mapping[str, str], where: str) -> None:
         )
     if not assignments:
         raise InvalidJob(f"{where} names no column.")
-    seen: set[str] = set()
+    names: set[str] = set()
     for column, expression in assignments.items():
         if not column.strip():
             raise InvalidJob(f"{where} has a column without a name.")
-        if column.lower() in seen:
+        if column.lower() in names:
             raise InvalidJob(f"{where} names the column {column!r} twice.")
         if not isinstance(expression, str):
             raise InvalidJob(
@@ -173,7 +177,7 @@ def validate_assignments(assignments: Mapping[str, str], where: str) -> None:
             )
         if not expression.strip():
             raise InvalidJob(f"{where}: the expression of the column {column!r} is empty.")
-        seen.add(column.lower())
+        names.add(column.lower())
 
 
 def _kind(clause: Clause, where: str) -> object:
@@ -188,23 +192,24 @@ SHOWN_DUPLICATES = 5
 
 
 def duplicates(
-    table: str, keys: Sequence[tuple[Mapping[str, object], int]], *, more: bool
-) -> DuplicateMergeKeys:
+    table: str, keys: Sequence[tuple[Mapping[str, object], int]], *, has_more: bool
+) -> CheckFailed:
     """Describe a merge in which several source rows match one target row.
 
     Args:
         table: The target.
         keys: Some of these rows, by the columns that the merge compares, with their number of
             matching source rows.
-        more: Whether the merge has other such rows.
+        has_more: Whether the merge has other such rows.
     """
-    shown = "; ".join(
+    keys_in_words = "; ".join(
         ", ".join(f"{name}={_shown(value)}" for name, value in key.items())
         + f" ({count} source rows)"
         for key, count in keys
     )
-    return DuplicateMergeKeys(
-        f"Several source rows match one row of {table}: {shown}{' and more' if more else ''}."
+    return CheckFailed(
+        f"Several source rows match one row of {table}: {keys_in_words}{' and more' if has_more else ''}.",
+        remedy="Make the source unique on the columns of the merge condition.",
     )
 
 
@@ -241,15 +246,15 @@ def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
 
 def with_expressions(clause: Clause, change: Callable[[str], str]) -> Clause:
     """Return the clause with every condition and expression changed."""
-    changed: dict[str, object] = {}
+    changed_fields: dict[str, object] = {}
     if clause.condition is not None:
-        changed["condition"] = change(clause.condition)
-    if (given := assignments_of(clause)) is not None:
+        changed_fields["condition"] = change(clause.condition)
+    if (assignments := assignments_of(clause)) is not None:
         name = "values" if isinstance(clause, NotMatchedInsert) else "set"
-        changed[name] = {column: change(value) for column, value in given.items()}
+        changed_fields[name] = {column: change(value) for column, value in assignments.items()}
     if isinstance(clause, NotMatchedInsert) and clause.row is not None:
-        changed["row"] = tuple(map(change, clause.row))
-    return replace(clause, **changed)  # type: ignore[arg-type]
+        changed_fields["row"] = tuple(map(change, clause.row))
+    return replace(clause, **changed_fields)  # type: ignore[arg-type]
 
 
 def assignments_of(clause: Clause) -> Mapping[str, str] | None:

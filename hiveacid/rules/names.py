@@ -367,9 +367,9 @@ def foreign_removals(paths: Iterable[str], identity: TableIdentity) -> list[str]
         identity: The table.
     """
     # Most paths contain none, and a folder may have very many.
-    found = {_removal_in(path) for path in paths if REMOVAL_PREFIX in path}
+    removals = {_removal_in(path) for path in paths if REMOVAL_PREFIX in path}
     return sorted(
-        folder for folder, judged_for in filter(None, found) if not judged_for.is_same(identity)
+        folder for folder, judged_for in filter(None, removals) if not judged_for.is_same(identity)
     )
 
 
@@ -441,8 +441,8 @@ def _whole(digits: str, name: str) -> int:
     return int(digits)
 
 
-def _malformed(name: str, expected: str) -> MalformedName:
-    return MalformedName(f"The name {name!r} cannot be read: expected {expected}.")
+def _malformed(name: str, expectation: str) -> MalformedName:
+    return MalformedName(f"The name {name!r} cannot be read: expected {expectation}.")
 
 
 def holds_deletes(directory: str) -> bool:
@@ -453,10 +453,10 @@ def holds_deletes(directory: str) -> bool:
 # Lists of names in messages, shortened if they are long
 
 
-def first_names(names: Sequence[str], most: int = 5) -> str:
+def first_names(names: Sequence[str], limit: int = 5) -> str:
     """Return the first names of a list, and the number of the others: "a, b and 3 more"."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    addition = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{addition}"
 
 
 # Spelling of locations: equal folders have equal locations, and paths below a folder are relative
@@ -477,9 +477,9 @@ def plain_location(location: TextT) -> TextT:
     return cast(TextT, text)
 
 
-def same_place(one: str | None, other: str | None) -> bool:
+def same_place(first_location: str | None, second_location: str | None) -> bool:
     """Return whether two locations are equal apart from redundant slashes."""
-    return plain_location(one or "") == plain_location(other or "")
+    return plain_location(first_location or "") == plain_location(second_location or "")
 
 
 def split_location(folder: TextT, location: TextT) -> tuple[TextT, str]:
@@ -521,5 +521,5 @@ class LocatedTable:
 
     def is_same_as(self, other: "LocatedTable") -> bool:
         """Whether both are the same creation of a table, under one name and at one location."""
-        here, there = (self.name, self.location), (other.name, other.location)
-        return here == there and self.identity.is_same(other.identity)
+        own_place, other_place = (self.name, self.location), (other.name, other.location)
+        return own_place == other_place and self.identity.is_same(other.identity)

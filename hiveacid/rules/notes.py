@@ -57,8 +57,8 @@ def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> byt
         note: The writer, the operation and the other fields.
         files: All its data files.
     """
-    listed = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
-    whole = {"format": _FORMAT, **note, "files": listed}
+    files_by_name = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
+    whole = {"format": _FORMAT, **note, "files": files_by_name}
     shortened = (
         whole.keys(),
         whole.keys() - {MERGED_WRITES},
@@ -67,8 +67,10 @@ def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> byt
         {"format", "txn_id", "write_id"},
     )
     texts = (
-        json.dumps({name: part for name, part in whole.items() if name in kept}, indent=1).encode()
-        for kept in shortened
+        json.dumps(
+            {name: part for name, part in whole.items() if name in kept_names}, indent=1
+        ).encode()
+        for kept_names in shortened
     )
     return next(text for text in texts if len(text) <= LARGEST_NOTE)
 
@@ -86,11 +88,11 @@ def parse_note(text: bytes) -> dict[str, Any] | None:
 
 def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
     """Return the files that a note lists; None for a missing or invalid list or a later format."""
-    listed = note.get("files")
-    if note.get("format") != _FORMAT or not isinstance(listed, dict):
+    files_by_name = note.get("files")
+    if note.get("format") != _FORMAT or not isinstance(files_by_name, dict):
         return None
     files = []
-    for name, facts in listed.items():
+    for name, facts in files_by_name.items():
         if not name or "/" in name or not isinstance(facts, dict):
             return None
         rows, size = _count(facts.get("rows")), _count(facts.get("bytes"))
@@ -106,15 +108,17 @@ def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
     Returns:
         None if the note has no such list, an invalid one, or a later format.
     """
-    paths, aborted = note.get("replaces"), note.get("aborted")
+    paths, aborted_ids = note.get("replaces"), note.get("aborted")
     if note.get("format") != _FORMAT or not isinstance(paths, list):
         return None
     if not all(isinstance(path, str) and path for path in paths):
         return None
-    known = isinstance(aborted, list) and all(type(own) is int for own in aborted)
+    is_list = isinstance(aborted_ids, list) and all(
+        type(write_id) is int for write_id in aborted_ids
+    )
     return Replaced(
         tuple(paths),
-        tuple(aborted) if known and aborted is not None else None,
+        tuple(aborted_ids) if is_list and aborted_ids is not None else None,
         renumbered=note.get("operation") == CompactionType.REBALANCE,
     )
 
@@ -126,9 +130,9 @@ def compacted_from(note: Mapping[str, Any]) -> tuple[str, ...] | None:
         None unless the note proves a minor or major compaction. A rebalance and an overwrite also
         list the paths they replace, but their rows have other row ids.
     """
-    replaced = replaced_by(note)
+    replaced_content = replaced_by(note)
     keeps_ids = note.get("operation") in (CompactionType.MINOR, CompactionType.MAJOR)
-    return replaced.paths if replaced is not None and keeps_ids else None
+    return replaced_content.paths if replaced_content is not None and keeps_ids else None
 
 
 def written_at(note: Mapping[str, Any]) -> datetime | None:
@@ -152,32 +156,34 @@ def replacing(
         notes: The notes of deltas of several writes. On Hive 3 the name of a compaction, which leaves
             aborted rows out, looks like that of a stream.
     """
-    replaced, aborted = [], set()
+    replaced_paths, aborted_ids = [], set()
     for path in paths:
-        parsed = parse_directory(path)
-        if isinstance(parsed, Delta) and not parsed.visibility_txn:
-            among = write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id)
+        delta = parse_directory(path)
+        if isinstance(delta, Delta) and not delta.visibility_txn:
+            among = write_ids.range_aborted(delta.min_write_id, delta.max_write_id)
             if among is Range.ALL:
                 # A compaction of Hive 3 takes it along; no version has ever had a row of it, and a
                 # cleaner keeps no directory with such a name, including outputs of compactions.
                 continue
             if among is Range.SOME and replaced_by(notes.get(path, {})) is None:
-                aborted |= {own for own in parsed.write_ids if write_ids.is_aborted(own)}
-        replaced.append(path)
-    return {"replaces": replaced, "aborted": sorted(aborted)}
+                aborted_ids |= {
+                    write_id for write_id in delta.write_ids if write_ids.is_aborted(write_id)
+                }
+        replaced_paths.append(path)
+    return {"replaces": replaced_paths, "aborted": sorted(aborted_ids)}
 
 
 def disagreements(
-    directory: str, written: Iterable[WrittenFile], files: Iterable[FileStatus]
+    directory: str, noted_files: Iterable[WrittenFile], files: Iterable[FileStatus]
 ) -> list[str]:
     """Describe each difference between a directory and its note in a sentence.
 
     Args:
         directory: The name of the directory.
-        written: The files in the note.
+        noted_files: The files in the note.
         files: The existing data files.
     """
-    promised = {f"{directory}/{file.name}": file for file in written}
+    promised = {f"{directory}/{file.name}": file for file in noted_files}
     sizes = {file.path: file.size for file in files}
     problems = [
         f"{path} of {file.bytes} bytes and {file.rows} rows is missing."
@@ -296,18 +302,18 @@ class WriteFacts:
         return cls(**cls._of(record, record, write_id))
 
     @staticmethod
-    def _of(who: Mapping[str, Any], what: Mapping[str, Any], write_id: int) -> dict[str, Any]:
+    def _of(origin: Mapping[str, Any], work: Mapping[str, Any], write_id: int) -> dict[str, Any]:
         return {
             "write_id": write_id,
-            "operation": text(who.get("operation")),
-            "time": moment(who.get("time")),
-            "seconds": _duration(who.get("seconds")),
-            "txn_id": whole(who.get("txn_id")),
-            "run_token": text(who.get("run_token")),
-            "run_id": text(who.get("run_id")),
-            "user": text(who.get("user")),
+            "operation": text(origin.get("operation")),
+            "time": moment(origin.get("time")),
+            "seconds": _duration(origin.get("seconds")),
+            "txn_id": whole(origin.get("txn_id")),
+            "run_token": text(origin.get("run_token")),
+            "run_id": text(origin.get("run_id")),
+            "user": text(origin.get("user")),
             **{
-                name: whole(what.get(name))
+                name: whole(work.get(name))
                 for name in (
                     "rows_inserted",
                     "rows_updated",
@@ -336,28 +342,28 @@ class WriteFacts:
 def taken_over(
     notes: Mapping[str, Mapping[str, Any]],
     table: str,
-    others: Mapping[int, float] | None = None,
+    times: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
     """Return the part of a compaction's note on the merged writes, the newest first.
 
     Args:
         notes: The notes of the directories that it replaces, by their names.
         table: The table's full name.
-        others: The times of the files of writers that leave no note, by write id.
+        times: The times of the files of writers that leave no note, by write id.
 
     Returns:
         A part of the note; empty if the notes have no facts.
     """
-    known: dict[int, WriteFacts] = {}
+    facts_by_id: dict[int, WriteFacts] = {}
     for name, note in notes.items():
         for facts in _facts_in(name, note, table):
-            known.setdefault(facts.write_id, facts)
-    for write_id, time in (others or {}).items():
-        known.setdefault(write_id, WriteFacts(write_id=write_id, time=time))
+            facts_by_id.setdefault(facts.write_id, facts)
+    for write_id, time in (times or {}).items():
+        facts_by_id.setdefault(write_id, WriteFacts(write_id=write_id, time=time))
     records: list[dict[str, Any]] = []
     size = 0
-    for write_id in sorted(known, reverse=True)[:MOST_WRITES]:
-        record = known[write_id].to_record()
+    for write_id in sorted(facts_by_id, reverse=True)[:MOST_WRITES]:
+        record = facts_by_id[write_id].to_record()
         size += len(json.dumps(record))
         if size > MOST_BYTES:
             break
@@ -373,14 +379,18 @@ def merged_writes(directory: str, note: Mapping[str, Any]) -> Iterator[WriteFact
         note: The note.
     """
     records = note.get(MERGED_WRITES)
-    parsed = _parse(directory)
-    if parsed is None or not isinstance(records, list):
+    directory_parts = _parse(directory)
+    if directory_parts is None or not isinstance(records, list):
         return
-    seen = set()
+    write_ids = set()
     for record in records[:MOST_WRITES]:
         facts = WriteFacts.of_record(record)
-        if facts is not None and facts.write_id in parsed.write_ids and facts.write_id not in seen:
-            seen.add(facts.write_id)
+        if (
+            facts is not None
+            and facts.write_id in directory_parts.write_ids
+            and facts.write_id not in write_ids
+        ):
+            write_ids.add(facts.write_id)
             yield facts
 
 
@@ -392,14 +402,18 @@ def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, i
         note: The note in it; an empty mapping without a note.
     """
     replacement = replaced_by(note)
-    replaced = None if replacement is None else replacement.paths
+    replaced_paths = None if replacement is None else replacement.paths
     oldest = min((facts.write_id for facts in merged_writes(directory, note)), default=None)
     spans = []
-    for parsed in map(_parse, [directory] if replaced is None else replaced):
-        if parsed is None:
+    for directory_parts in map(_parse, [directory] if replaced_paths is None else replaced_paths):
+        if directory_parts is None:
             continue
-        first, last = max(1, parsed.write_ids.start), parsed.write_ids.stop - 1
-        if replaced is not None and isinstance(parsed, Base) and not parsed.visibility_txn:
+        first, last = max(1, directory_parts.write_ids.start), directory_parts.write_ids.stop - 1
+        if (
+            replaced_paths is not None
+            and isinstance(directory_parts, Base)
+            and not directory_parts.visibility_txn
+        ):
             # An overwrite, or on Hive 3 maybe a compaction: the oldest merged write decides.
             first = first if oldest is not None and oldest < last else last
         if first <= last:
@@ -415,17 +429,19 @@ def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, i
 
 def is_own(directory: str, write_id: int) -> bool:
     """Whether a directory holds exactly one write."""
-    parsed = _parse(directory)
-    if isinstance(parsed, Base):
-        return parsed.write_id == write_id and not parsed.visibility_txn
-    return parsed is not None and parsed.write_ids == range(write_id, write_id + 1)
+    directory_parts = _parse(directory)
+    if isinstance(directory_parts, Base):
+        return directory_parts.write_id == write_id and not directory_parts.visibility_txn
+    return directory_parts is not None and directory_parts.write_ids == range(
+        write_id, write_id + 1
+    )
 
 
 def only_write_id(directory: str) -> int | None:
     """Return the write of a delta; None if its name may also be that of a compaction."""
-    parsed = _parse(directory)
-    if isinstance(parsed, Delta) and parsed.statement_id is not None:
-        return parsed.max_write_id
+    delta = _parse(directory)
+    if isinstance(delta, Delta) and delta.statement_id is not None:
+        return delta.max_write_id
     return None
 
 
@@ -434,8 +450,8 @@ def seconds_of(phases: object) -> float | None:
     if not isinstance(phases, Mapping):
         return None
     spent = [_duration(seconds) for seconds in phases.values()]
-    known = [seconds for seconds in spent if seconds is not None]
-    return round(sum(known), 3) if known else None
+    durations = [seconds for seconds in spent if seconds is not None]
+    return round(sum(durations), 3) if durations else None
 
 
 def whole(value: object) -> int | None:
@@ -548,7 +564,7 @@ def trace_row_ids(
         note: Returns the note of a directory; None for a missing note or directory.
     """
     unproven: set[str] = set()
-    replaced: set[str] = set()
+    replaced_names: set[str] = set()
     waiting = [*(current - read)]
     while waiting:
         name = waiting.pop()
@@ -557,8 +573,10 @@ def trace_row_ids(
             continue  # The output of a compaction never has a statement number.
         sources = None if directory is None else compacted_from(note(name) or {})
         if sources is not None:
-            waiting += {*sources} - read - replaced
-            replaced.update(sources)
+            waiting += {*sources} - read - replaced_names
+            replaced_names.update(sources)
         elif isinstance(directory, Base):
             unproven.add(name)
-    return RowIdTrace(frozenset(unproven | (read - current - replaced)), frozenset(replaced))
+    return RowIdTrace(
+        frozenset(unproven | (read - current - replaced_names)), frozenset(replaced_names)
+    )

@@ -109,7 +109,7 @@ def named_partition(values: Sequence[str | None], types: Mapping[str, str]) -> s
     Raises:
         MalformedName: The number of values differs from the number of keys.
     """
-    texts = [canonical_text(*each) for each in zip(values, types.values(), strict=False)]
+    texts = [canonical_text(*value) for value in zip(values, types.values(), strict=False)]
     return partition_name([*types], texts + [None] * (len(values) - len(texts)))
 
 
@@ -123,9 +123,9 @@ def has_one_meaning(text: str | None, type_: str) -> bool:
     if text is None or have_one_text([type_]):
         return text is None or type_ != "date" or is_day(text)
     with suppress(ValueError, InvalidOperation, OverflowError, HiveAcidError):
-        parsed = _parsed(type_)
-        exact = isinstance(parsed, schema.Char | schema.Decimal)
-        return bool((exact or type_ in (*INTEGERS, "boolean")) and _written(text, parsed))
+        parsed_type = _parsed(type_)
+        exact = isinstance(parsed_type, schema.Char | schema.Decimal)
+        return bool((exact or type_ in (*INTEGERS, "boolean")) and _written(text, parsed_type))
     return False
 
 
@@ -163,7 +163,7 @@ def have_one_text(types: Iterable[str]) -> bool:
 
 
 def equal_partitions(
-    wanted: Iterable[str], known: Iterable[str], types: Mapping[str, str]
+    names: Iterable[str], existing_names: Iterable[str], types: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Return the existing partitions whose values equal those of each wanted partition.
 
@@ -172,29 +172,31 @@ def equal_partitions(
     else the first by name. 0.0 and -0.0 are different values, as in Hive and Trino.
 
     Args:
-        wanted: Names of partitions.
-        known: The names of the existing partitions.
+        names: Names of partitions.
+        existing_names: The names of the existing partitions.
         types: The types of the partition keys by their names, in order.
 
     Returns:
         The existing names by wanted name; empty for a partition that must be added.
     """
-    wanted, known = [*wanted], [*known]
+    names, existing_names = [*names], [*existing_names]
     if have_one_text(types.values()):
-        existing = frozenset(known)
-        return {name: [name] if name in existing else [] for name in wanted}
-    canonical = {name: canonical_partition(name, types) for name in wanted}
+        existing = frozenset(existing_names)
+        return {name: [name] if name in existing else [] for name in names}
+    canonical = {name: canonical_partition(name, types) for name in names}
     equal: dict[str, list[str]] = {name: [] for name in canonical.values()}
-    for name in sorted(known):
+    for name in sorted(existing_names):
         if (value := canonical_partition(name, types)) in equal:
             equal[value].append(name)
     return {
-        name: sorted(equal[value], key=lambda each: (each != name, each != value))
+        name: sorted(
+            equal[value], key=lambda existing_name: (existing_name != name, existing_name != value)
+        )
         for name, value in canonical.items()
     }
 
 
-def require_different_values(table: str, new: Iterable[str], known: Iterable[str]) -> None:
+def require_different_values(table: str, new: Iterable[str], existing_names: Iterable[str]) -> None:
     """Refuse new partitions whose values differ from others only by blanks at their ends.
 
     Most databases compare such values as equal, so that a metastore confuses the partitions.
@@ -202,19 +204,19 @@ def require_different_values(table: str, new: Iterable[str], known: Iterable[str
     Args:
         table: The name of the table.
         new: The names of new partitions.
-        known: The names of the table's partitions, perhaps with some of the new ones.
+        existing_names: The names of the table's partitions, perhaps with some of the new ones.
 
     Raises:
         DataError: There is such a partition.
     """
-    others: dict[tuple[str, ...], set[str]] = {}
+    names_by_text: dict[tuple[str, ...], set[str]] = {}
     new = [*new]
-    for name in (*known, *new):
-        others.setdefault(_without_blanks(name), set()).add(name)
+    for name in (*existing_names, *new):
+        names_by_text.setdefault(_without_blanks(name), set()).add(name)
     for name in new:
-        for other in sorted(others[_without_blanks(name)] - {name}):
+        for neighbour in sorted(names_by_text[_without_blanks(name)] - {name}):
             raise DataError(
-                f"{table}: the values of the partitions {name!r} and {other!r} differ only by blanks"
+                f"{table}: the values of the partitions {name!r} and {neighbour!r} differ only by blanks"
                 " at their ends, and the metastore takes them for one partition.",
                 remedy="Remove the blanks in the source, by rtrim().",
             )
@@ -287,10 +289,10 @@ def _boolean(text: str) -> str:
 
 
 def _timestamp(text: str) -> str:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    day, time, fraction = found[1], found[2] or "00:00:00", (found[3] or "").rstrip("0")
+    day, time, fraction = match[1], match[2] or "00:00:00", (match[3] or "").rstrip("0")
     datetime.fromisoformat(f"{day} {time}")
     return f"{day} {time}{fraction.rstrip('.')}"
 
@@ -301,7 +303,7 @@ def _double(text: str) -> str:
 
 def _float(text: str) -> str:
     return _java_number(
-        _as_float(_number(text)), _FLOAT_DIGITS, lambda each: _as_float(float(each))
+        _as_float(_number(text)), _FLOAT_DIGITS, lambda number_text: _as_float(float(number_text))
     )
 
 
@@ -315,14 +317,14 @@ def _as_float(number: float) -> float:
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 
-def _java_number(number: float, most: int, parse: Callable[[str], float]) -> str:
+def _java_number(number: float, digit_limit: int, parse: Callable[[str], float]) -> str:
     """The text with the fewest digits, at least two, that are read as the number, as in Java."""
     if number != number or number in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(number)]
     shortest = next(
         text
-        for digits in range(1, most)
-        if parse(text := f"{number:.{digits}e}") == number or digits == most - 1
+        for digits in range(1, digit_limit)
+        if parse(text := f"{number:.{digits}e}") == number or digits == digit_limit - 1
     )
     mantissa, _, exponent = shortest.partition("e")
     if int(exponent) in _PLAIN_EXPONENTS or number == 0:
@@ -399,11 +401,14 @@ def matching_partitions(
         UserError: A key is unknown; or a value is invalid for its type and no partition has it, or
             a stored one, and the comparison is not ``=``.
     """
-    stored = [*partitions.values()]
+    values_of_partitions = [*partitions.values()]
     return [
         [name for name, values in partitions.items() if all(test(values) for test in tests)]
         for tests in [
-            [_test(each, keys, None if lenient else stored) for each in clause]
+            [
+                _test(comparison, keys, None if lenient else values_of_partitions)
+                for comparison in clause
+            ]
             for clause in alternatives
         ]
     ]
@@ -419,23 +424,23 @@ def values_of_partition(
     Raises:
         UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
     """
-    given = {each.key.lower(): each for each in clause}
-    for each in clause:
-        _type_of(each, keys)
-        if each.operator != "=":
-            raise UserError(f"A partition is added by values of its keys, not by {each}.")
-    if missing := [key for key in keys if key not in given]:
+    comparisons = {comparison.key.lower(): comparison for comparison in clause}
+    for comparison in clause:
+        _type_of(comparison, keys)
+        if comparison.operator != "=":
+            raise UserError(f"A partition is added by values of its keys, not by {comparison}.")
+    if missing := [key for key in keys if key not in comparisons]:
         raise UserError(
             f"The value of the partition key {missing[0]} is missing.",
             remedy=f"Give a value for each of {', '.join(keys)}.",
         )
-    if len(given) < len(clause):
+    if len(comparisons) < len(clause):
         raise UserError(
             "The clause names a partition key twice.", remedy="Give each key one value."
         )
     for key in keys:
-        _value(given[key], keys)
-    return tuple(canonical_text(given[key].value, type_) for key, type_ in keys.items())
+        _value(comparisons[key], keys)
+    return tuple(canonical_text(comparisons[key].value, type_) for key, type_ in keys.items())
 
 
 def canonical_name(name: str, keys: Mapping[str, str]) -> str:
@@ -454,7 +459,11 @@ def canonical_name(name: str, keys: Mapping[str, str]) -> str:
 
 
 def find_partitions(
-    names: Sequence[str], known: Sequence[str], keys: Mapping[str, str], *, lenient: bool = False
+    names: Sequence[str],
+    existing_names: Sequence[str],
+    keys: Mapping[str, str],
+    *,
+    lenient: bool = False,
 ) -> list[str]:
     """Return the partitions that are meant by requested names.
 
@@ -463,7 +472,7 @@ def find_partitions(
 
     Args:
         names: The requested names, with their keys in any order and their values in any text.
-        known: The names of the existing partitions.
+        existing_names: The names of the existing partitions.
         keys: The partition keys with their types, in order.
         lenient: Whether a name that does not fit the keys means a missing partition.
 
@@ -472,42 +481,42 @@ def find_partitions(
         UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
     """
     canonical = {name: name for name in names}
-    for name in canonical.keys() - {*known}:
+    for name in canonical.keys() - {*existing_names}:
         with suppress(*([UserError, MalformedName] if lenient else ())):
             canonical[name] = canonical_name(name, keys)
-    found: dict[str, None] = {}
-    exact = canonical.keys() & {*known}
-    others = [value for name, value in canonical.items() if name not in exact]
-    equal = equal_partitions(others, known, keys)
+    partitions: dict[str, None] = {}
+    exact = canonical.keys() & {*existing_names}
+    remaining_values = [value for name, value in canonical.items() if name not in exact]
+    equal = equal_partitions(remaining_values, existing_names, keys)
     for name, value in canonical.items():
-        found |= dict.fromkeys([name] if name in exact else equal[value] or [value])
-    return [*found]
+        partitions |= dict.fromkeys([name] if name in exact else equal[value] or [value])
+    return [*partitions]
 
 
 def _test(
     comparison: KeyComparison,
     keys: Mapping[str, str],
-    stored: Sequence[Mapping[str, str | None]] | None,
+    stored_values: Sequence[Mapping[str, str | None]] | None,
 ) -> Callable[[Mapping[str, str | None]], bool]:
     key, given = comparison.key.lower(), comparison.value
     compare = OPERATORS[comparison.operator]
     try:
-        wanted = _value(comparison, keys)
+        typed_value = _value(comparison, keys)
     except UserError:
         if comparison.operator != "=" or key not in keys or comparison.is_number:
             raise
-        if stored is not None and all(values[key] != given for values in stored):
+        if stored_values is not None and all(values[key] != given for values in stored_values):
             raise
         return lambda values: values[key] == given
-    if wanted is None and comparison.operator not in ("=", "!="):
+    if typed_value is None and comparison.operator not in ("=", "!="):
         raise UserError(f"{comparison} is never true.", remedy="Write = NULL or != NULL.")
 
     plain = canonical_text(given, keys[key])
 
     def test(values: Mapping[str, str | None]) -> bool:
         text = values[key]
-        if wanted is None or text is None:
-            return wanted is None and compare(text is None, True)
+        if typed_value is None or text is None:
+            return typed_value is None and compare(text is None, True)
         if text == given or canonical_text(text, keys[key]) == plain:
             return compare(0, 0)
         try:
@@ -517,7 +526,7 @@ def _test(
                 return False
             # Engines differ: neither a match nor its absence is certain.
             raise
-        return compare(value, wanted)
+        return compare(value, typed_value)
 
     return test
 

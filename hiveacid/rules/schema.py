@@ -252,9 +252,9 @@ class _Parser:
             raise self._error(f"a number from {smallest} to {largest}")
         return number
 
-    def _match(self, pattern: re.Pattern[str], expected: str) -> str:
+    def _match(self, pattern: re.Pattern[str], expectation: str) -> str:
         if (match := pattern.match(self._text, self._at)) is None:
-            raise self._error(expected)
+            raise self._error(expectation)
         self._at = match.end()
         return match[1]
 
@@ -269,9 +269,9 @@ class _Parser:
         if not self._take(symbol):
             raise self._error(repr(symbol))
 
-    def _error(self, expected: str) -> UnsupportedTable:
+    def _error(self, expectation: str) -> UnsupportedTable:
         return UnsupportedTable(
-            f"The type {self._text[:200]!r} cannot be read: expected {expected} before position "
+            f"The type {self._text[:200]!r} cannot be read: expected {expectation} before position "
             f"{self._at}."
         )
 
@@ -313,45 +313,47 @@ class MappedColumns:
     names: tuple[str, ...] = ()
     mapping: ColumnMapping | None = ColumnMapping.NAME
 
-    def fields(self, stored: Sequence[str]) -> tuple[int | None, ...]:
+    def fields(self, stored_names: Sequence[str]) -> tuple[int | None, ...]:
         """Return the index of a file's field for each column, or None if the file lacks it.
 
         Args:
-            stored: The names of the fields of the file, without the ACID envelope.
+            stored_names: The names of the fields of the file, without the ACID envelope.
 
         Raises:
             UnsupportedTable: The rules differ for this file, and the one to apply is unknown.
         """
-        if self.mapping is None and self.is_ambiguous(stored):
+        if self.mapping is None and self.is_ambiguous(stored_names):
             raise UnsupportedTable(
-                f"A file has the columns {', '.join(stored)}, and its table has"
+                f"A file has the columns {', '.join(stored_names)}, and its table has"
                 f" {', '.join(self.names)}: an engine that maps columns by position reads other values"
                 " than one that maps them by name, and it is not known how this Hive does.",
                 remedy=STATE_MAPPING,
             )
-        if self.mapping is ColumnMapping.POSITION or is_unnamed(stored):
-            return tuple(index if index < len(stored) else None for index in range(len(self.names)))
+        if self.mapping is ColumnMapping.POSITION or is_unnamed(stored_names):
+            return tuple(
+                index if index < len(stored_names) else None for index in range(len(self.names))
+            )
         # Of names that differ only in case, the first one counts.
-        places = {name.lower(): index for index, name in reversed([*enumerate(stored)])}
+        places = {name.lower(): index for index, name in reversed([*enumerate(stored_names)])}
         return tuple(places.get(name.lower()) for name in self.names)
 
-    def renamed(self, stored: Sequence[str]) -> tuple[str, ...]:
+    def renamed(self, stored_names: Sequence[str]) -> tuple[str, ...]:
         """Return names for the fields of a file by which a lookup by name finds the mapped field.
 
         A field without a column keeps its name unless a column has that name, too. It then gets a name
         that no column can have.
         """
-        columns = dict(zip(self.fields(stored), self.names, strict=True))
-        taken = {name.lower() for name in self.names}
+        columns = dict(zip(self.fields(stored_names), self.names, strict=True))
+        used_names = {name.lower() for name in self.names}
         return tuple(
-            columns.get(index, name if name.lower() not in taken else f"#{index}")
-            for index, name in enumerate(stored)
+            columns.get(index, name if name.lower() not in used_names else f"#{index}")
+            for index, name in enumerate(stored_names)
         )
 
-    def is_ambiguous(self, stored: Sequence[str]) -> bool:
+    def is_ambiguous(self, stored_names: Sequence[str]) -> bool:
         """Whether the two rules read different values from a file."""
         by_position, by_name = (
-            MappedColumns(self.names, mapping).fields(stored) for mapping in ColumnMapping
+            MappedColumns(self.names, mapping).fields(stored_names) for mapping in ColumnMapping
         )
         return by_position != by_name
 
@@ -360,9 +362,9 @@ class MappedColumns:
 AS_STORED = MappedColumns()
 
 
-def is_unnamed(stored: Sequence[str]) -> bool:
+def is_unnamed(stored_names: Sequence[str]) -> bool:
     """Whether a file has no names for its fields."""
-    return bool(stored) and all(map(_UNNAMED.fullmatch, stored))
+    return bool(stored_names) and all(map(_UNNAMED.fullmatch, stored_names))
 
 
 # Column changes that do not affect how any engine reads the files of a table
@@ -435,23 +437,23 @@ class ChangeRules:
             change.type or old.type,
             old.comment if change.comment is None else change.comment,
         )
-        others = [column for column in columns if column is not old]
-        if new.name in {*(column.name.lower() for column in others), *self.keys}:
+        remaining_columns = [column for column in columns if column is not old]
+        if new.name in {*(column.name.lower() for column in remaining_columns), *self.keys}:
             raise InvalidJob(f"{self.table} has the column {new.name} already.")
         self._require_safe(old, new)
-        at = columns.index(old)
+        index = columns.index(old)
         if change.first:
-            at = 0
+            index = 0
         elif change.after is not None:
-            at = self._index(others, change.after) + 1
-        others.insert(at, new)
-        if others.index(new) != columns.index(old) and self.by_position is not False:
+            index = self._index(remaining_columns, change.after) + 1
+        remaining_columns.insert(index, new)
+        if remaining_columns.index(new) != columns.index(old) and self.by_position is not False:
             raise UnsupportedTable(
                 f"{self.table}: the column {old.name} cannot be moved: engines find the columns of its"
                 " files by position.",
                 remedy=_NEW_TABLE,
             )
-        return others
+        return remaining_columns
 
     def is_renamed(self, columns: Sequence[Column], change: ColumnChange) -> bool:
         """Whether a column already has the new name and the type of a change."""
@@ -460,14 +462,14 @@ class ChangeRules:
         is_there = change.column.lower() not in types and new in types
         return is_there and change.type in (None, types[new])
 
-    def replaced(self, columns: Sequence[Column], wanted: Sequence[Column]) -> list[Column]:
+    def replaced(self, columns: Sequence[Column], new_columns: Sequence[Column]) -> list[Column]:
         """Return the columns of REPLACE COLUMNS: all current ones, perhaps wider, then new ones.
 
         Raises:
             UnsupportedTable: Rows would be lost, or read differently.
             InvalidJob: A new column has the name of a partition key.
         """
-        names = [column.name.lower() for column in wanted]
+        names = [column.name.lower() for column in new_columns]
         for column in columns:
             if column.name.lower() not in names:
                 raise UnsupportedTable(
@@ -475,18 +477,18 @@ class ChangeRules:
                     " stay in the files and would belong to a later column.",
                     remedy=f"CHANGE COLUMN gives it another name. To drop it, {_NEW_TABLE}",
                 )
-        if taken := [name for name in names if name in self.keys]:
-            raise InvalidJob(f"{self.table} has the partition key {taken[0]} already.")
-        kept = names[: len(columns)]
-        if kept != [column.name.lower() for column in columns] and (
+        if key_names := [name for name in names if name in self.keys]:
+            raise InvalidJob(f"{self.table} has the partition key {key_names[0]} already.")
+        leading_names = names[: len(columns)]
+        if leading_names != [column.name.lower() for column in columns] and (
             self.by_position is not False
-            or set(kept) != {column.name.lower() for column in columns}
+            or set(leading_names) != {column.name.lower() for column in columns}
         ):
             raise UnsupportedTable(
                 f"{self.table}: REPLACE COLUMNS would move columns.",
                 remedy="Keep the order of the columns, and add new ones behind them.",
             )
-        by_name = dict(zip(names, wanted, strict=True))
+        by_name = dict(zip(names, new_columns, strict=True))
         for column in columns:
             self._require_safe(column, by_name[column.name.lower()])
         return [Column(name, by_name[name].type, by_name[name].comment) for name in names]
@@ -506,8 +508,8 @@ class ChangeRules:
 
     def _require_safe(self, old: Column, new: Column) -> None:
         renamed = new.name.lower() != old.name.lower()
-        before, after = parse_type(old.type), parse_type(new.type)
-        is_same = not renamed and before == after
+        old_type, new_type = parse_type(old.type), parse_type(new.type)
+        is_same = not renamed and old_type == new_type
         # The metastore forgets the constraints of a column that changes in any way.
         changes = not is_same or (new.comment or "") != (old.comment or "")
         if changes and old.name.lower() in self.constrained:
@@ -529,10 +531,10 @@ class ChangeRules:
                 f"{self.table}: the rows are distributed by the column {old.name}.",
                 remedy=_NEW_TABLE,
             )
-        if not is_wider(before, after):
+        if not is_wider(old_type, new_type):
             raise UnsupportedTable(
-                f"{self.table}: the column {old.name} cannot become {after}: not all values of the type"
-                f" {before} that are there fit, or not all engines read them so.",
+                f"{self.table}: the column {old.name} cannot become {new_type}: not all values of the type"
+                f" {old_type} that are there fit, or not all engines read them so.",
                 remedy=_NEW_TABLE,
             )
 
@@ -555,20 +557,20 @@ def is_number(type_: HiveType) -> bool:
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in names)
 
 
-def wider(current: HiveType, given: HiveType) -> HiveType | None:
+def wider(current: HiveType, source_type: HiveType) -> HiveType | None:
     """Return the type for the numbers of both types, if a column may be changed to it."""
     if current == Primitive("double"):
         return current
     if current == Primitive("float"):
-        return given if given == Primitive("double") else current
-    digits, other_digits = _digits(current), _digits(given)
+        return source_type if source_type == Primitive("double") else current
+    digits, other_digits = _digits(current), _digits(source_type)
     if digits is None or other_digits is None:
         return None
     whole, scale = max(digits[0], other_digits[0]), max(digits[1], other_digits[1])
     if (whole, scale) == digits:
         return current
-    if (whole, scale) == other_digits and isinstance(given, Primitive):
-        return given
+    if (whole, scale) == other_digits and isinstance(source_type, Primitive):
+        return source_type
     return Decimal(whole + scale, scale) if whole + scale <= MAX_DECIMAL_PRECISION else None
 
 
@@ -711,13 +713,13 @@ class BucketLayout:
         if not isinstance(noted, dict) or not isinstance(noted.get("columns"), list):
             return None
         count, version = noted.get("count"), noted.get("version")
-        columns = [_column(each) for each in noted["columns"]]
-        known = tuple(column for column in columns if column is not None)
+        columns = [_column(noted_column) for noted_column in noted["columns"]]
+        valid_columns = tuple(column for column in columns if column is not None)
         if type(count) is not int or count < 1 or version not in (1, 2):
             return None
-        if not known or len(known) < len(columns):
+        if not valid_columns or len(valid_columns) < len(columns):
             return None
-        return cls(known, count, version)
+        return cls(valid_columns, count, version)
 
 
 def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:

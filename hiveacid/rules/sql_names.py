@@ -1,6 +1,6 @@
 """Names in SQL: one function for each dialect, since a name may come from foreign files.
 
-No other place puts quotes around a name (`tests/sql/test_sql_names.py`).
+No other place puts quotes around a name (`tests/parser/test_sql_names.py`).
 """
 
 from hiveacid.errors import MalformedName

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
-from hiveacid.errors import BadCondition
+from hiveacid.errors import InvalidJob
 from hiveacid.rules.sql_names import quoted as in_backquotes
 from hiveacid.rules.sql_names import unquoted
 
@@ -90,23 +90,24 @@ class Token:
         return self.kind is TokenKind.SIGN and self.text in signs
 
 
-def require_expression(text: str, what: str, *, query: bool = False) -> None:
+def require_expression(text: str, subject: str, *, query: bool = False) -> None:
     """Reject text that cannot be an expression, or a query, of Spark SQL.
 
     Args:
         text: The expression.
-        what: The name of the expression, at the beginning of the message.
+        subject: The name of the expression, at the beginning of the message.
         query: Whether the text is a query, which may end with a semicolon.
 
     Raises:
-        BadCondition: The text is not an expression or query.
+        InvalidJob: The text is not an expression or query.
     """
     wrong = _wrong(text, query)
     if wrong is not None:
-        raise BadCondition(f"{what} does not parse: {wrong}.")
+        raise InvalidJob(f"{subject} does not parse: {wrong}.")
     if (quoted := name_in_double_quotes(text)) is not None:
-        raise BadCondition(
-            f"{what}: {quoted.text} is a text, not a name.", remedy=remedy_for_quotes(quoted.text)
+        raise InvalidJob(
+            f"{subject}: {quoted.text} is a text, not a name.",
+            remedy=remedy_for_quotes(quoted.text),
         )
 
 
@@ -121,7 +122,7 @@ def name_in_double_quotes(text: str) -> Token | None:
     except _Unreadable:
         return None
     return next(
-        (token for at, token in enumerate(tokens) if _is_meant_as_name(tokens, at)),
+        (token for index, token in enumerate(tokens) if _is_meant_as_name(tokens, index)),
         None,
     )
 
@@ -173,19 +174,24 @@ def compares_with_itself(text: str) -> str | None:
         tokens = list(_tokens(text))
     except _Unreadable:
         return None
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if not token.is_sign(_EQUALS):
             continue
-        first, last = at, at + 1
+        first, last = index, index + 1
         while first > 0 and _is_part_of_column(tokens[first - 1]):
             first -= 1
         while last < len(tokens) and _is_part_of_column(tokens[last]):
             last += 1
-        left, right = tokens[first:at], tokens[at + 1 : last]
+        left_tokens, right = tokens[first:index], tokens[index + 1 : last]
         alone = first == 0 or tokens[first - 1].text == "(" or tokens[first - 1].is_word(_AROUND)
         alone &= last == len(tokens) or tokens[last].text == ")" or tokens[last].is_word(_AROUND)
-        if alone and left and [each.name for each in left] == [each.name for each in right]:
-            return "".join(each.text for each in left)
+        if (
+            alone
+            and left_tokens
+            and [pair_token.name for pair_token in left_tokens]
+            == [pair_token.name for pair_token in right]
+        ):
+            return "".join(pair_token.text for pair_token in left_tokens)
     return None
 
 
@@ -226,27 +232,27 @@ def parameter_places(text: str) -> list[tuple[int, str]]:
         return []
     places, depth = [], 0
     for index, token in enumerate(tokens):
-        before = tokens[index - 1] if index else None
+        previous = tokens[index - 1] if index else None
         if token.is_sign(_ANGLES):
-            opens = before is not None and (depth > 0 or before.is_word(_STRUCT))
+            opens = previous is not None and (depth > 0 or previous.is_word(_STRUCT))
             if opens and token.text == "<":
                 depth += 1
             else:
                 depth = max(0, depth - token.text.count(">"))
         if token.text != ":" or depth or index + 1 == len(tokens):
             continue
-        after = tokens[index + 1]
-        if after.kind is TokenKind.WORD and not _is_value_before(before, token):
-            places.append((token.start, after.text))
+        following = tokens[index + 1]
+        if following.kind is TokenKind.WORD and not _is_value_before(previous, token):
+            places.append((token.start, following.text))
     return places
 
 
-def _is_value_before(before: Token | None, colon: Token) -> bool:
+def _is_value_before(previous: Token | None, colon: Token) -> bool:
     """Whether the token before a colon ends a value whose field the colon selects."""
-    if before is None or before.kind is TokenKind.SIGN:
-        return before is not None and before.text in _CLOSING
-    touches = before.start + len(before.text) == colon.start
-    return touches if before.kind is TokenKind.WORD else True
+    if previous is None or previous.kind is TokenKind.SIGN:
+        return previous is not None and previous.text in _CLOSING
+    touches = previous.start + len(previous.text) == colon.start
+    return touches if previous.kind is TokenKind.WORD else True
 
 
 def unended(text: str) -> int | None:
@@ -262,8 +268,8 @@ def unended(text: str) -> int | None:
 class _Unreadable(Exception):
     """A quoted name, a quoted text or a comment has no end."""
 
-    def __init__(self, what: str, start: int) -> None:
-        super().__init__(what)
+    def __init__(self, message: str, start: int) -> None:
+        super().__init__(message)
         self.start = start
 
 
@@ -316,25 +322,25 @@ def _wrong(text: str, query: bool) -> str | None:
 
 
 def _unbalanced(text: str, tokens: Sequence[Token]) -> str | None:
-    opened: list[Token] = []
+    open_brackets: list[Token] = []
     for token in tokens:
         if token.kind is not TokenKind.SIGN:
             continue
         if token.text in _CLOSING.values():
-            opened.append(token)
+            open_brackets.append(token)
         elif token.text in _CLOSING:
-            if not opened or opened[-1].text != _CLOSING[token.text]:
+            if not open_brackets or open_brackets[-1].text != _CLOSING[token.text]:
                 return f"nothing is opened that {_until(text, token)} closes"
-            opened.pop()
+            open_brackets.pop()
         elif token.text == ";":
             return f"a semicolon follows {_until(text, token)}"
-    return f"{_from(text, opened[-1].start)} is never closed" if opened else None
+    return f"{_from(text, open_brackets[-1].start)} is never closed" if open_brackets else None
 
 
 def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
     """Describe an operator without an operand."""
     angles_are_types = any(
-        token.is_word(_TYPES) and after.text in _ANGLES for token, after in pairwise(tokens)
+        token.is_word(_TYPES) and following.text in _ANGLES for token, following in pairwise(tokens)
     )
     operators = _BETWEEN - _ANGLES if angles_are_types else _BETWEEN
     for index, token in enumerate(tokens):
@@ -347,10 +353,10 @@ def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
             continue
         if last or _closes(tokens, index + 1):
             return f"an operand is missing after {_until(text, token)}"
-        after = tokens[index + 1]
-        if after.is_sign(operators) or _is_and_or(tokens, index + 1):
-            both = text[token.start : after.start + len(after.text)]
-            return f"an operand is missing between {token.text} and {after.text} in {_shown(both)}"
+        following = tokens[index + 1]
+        if following.is_sign(operators) or _is_and_or(tokens, index + 1):
+            pair_text = text[token.start : following.start + len(following.text)]
+            return f"an operand is missing between {token.text} and {following.text} in {_shown(pair_text)}"
     return None
 
 
@@ -361,10 +367,12 @@ def _no_expression(text: str, tokens: Sequence[Token]) -> str | None:
     if clause and tokens[2].is_sign(_BETWEEN | {"."}):
         return f"it begins with {first.text}, which is not part of it"
     for index in range(1, len(tokens) - 2):
-        one, other = tokens[index], tokens[index + 1]
-        side_by_side = one.name is not None and other.name is not None
+        token, following = tokens[index], tokens[index + 1]
+        side_by_side = token.name is not None and following.name is not None
         if side_by_side and _is_dot(tokens, index - 1) and _is_dot(tokens, index + 2):
-            return f"an operand is missing between {one.text} and {other.text} in {_shown(text)}"
+            return (
+                f"an operand is missing between {token.text} and {following.text} in {_shown(text)}"
+            )
     return None
 
 
@@ -379,11 +387,13 @@ def _is_meant_as_name(tokens: Sequence[Token], index: int) -> bool:
     begins = index == 0 or tokens[index - 1].is_word(_BEFORE_CONDITION)
     if not begins or not _NAME_IN_QUOTES.fullmatch(tokens[index].text):
         return False
-    after = tokens[index + 1 : index + 5]
-    if len(after) > 1 and after[0].is_sign(_COMPARISONS):
-        ends = len(after) == 2 or after[2].kind is TokenKind.WORD or after[2].text == ")"
-        return ends and after[1].kind in (TokenKind.TEXT, TokenKind.NUMBER)
-    words = [token.text.upper() for token in after if token.kind is TokenKind.WORD]
+    following = tokens[index + 1 : index + 5]
+    if len(following) > 1 and following[0].is_sign(_COMPARISONS):
+        ends = (
+            len(following) == 2 or following[2].kind is TokenKind.WORD or following[2].text == ")"
+        )
+        return ends and following[1].kind in (TokenKind.TEXT, TokenKind.NUMBER)
+    words = [token.text.upper() for token in following if token.kind is TokenKind.WORD]
     return words[:2] == ["IS", "NULL"] or words[:3] == ["IS", "NOT", "NULL"]
 
 
@@ -397,8 +407,8 @@ def _is_not(tokens: Sequence[Token], index: int) -> bool:
 
 def _is_name(tokens: Sequence[Token], index: int) -> bool:
     """Whether a keyword is used as a name: as a column, or after AS."""
-    named = index > 0 and tokens[index - 1].is_word(frozenset({"AS"}))
-    return named or _is_dot(tokens, index - 1) or _is_dot(tokens, index + 1)
+    is_alias = index > 0 and tokens[index - 1].is_word(frozenset({"AS"}))
+    return is_alias or _is_dot(tokens, index - 1) or _is_dot(tokens, index + 1)
 
 
 def _is_dot(tokens: Sequence[Token], index: int) -> bool:

@@ -28,9 +28,9 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text of several lines; a bar before further lines marks them as its parts."""
-    first, *others = text.split("\n")
+    first, *further_lines = text.split("\n")
     yield printable(first)
-    yield from (f"  | {printable(line)}" for line in others)
+    yield from (f"  | {printable(line)}" for line in further_lines)
 
 
 def print_lines(lines: Iterable[str], file: TextIO | None = None) -> None:
@@ -66,12 +66,12 @@ class PrintableStream:
 @contextmanager
 def printable_output() -> Iterator[None]:
     """Let stdout and stderr write printable text only in the body."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", PrintableStream(stream)) for stream in before)
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", PrintableStream(stream)) for stream in streams)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = streams
 
 
 def raw_stream(stream: TextIO) -> TextIO:
@@ -79,8 +79,8 @@ def raw_stream(stream: TextIO) -> TextIO:
     return stream.raw if isinstance(stream, PrintableStream) else stream
 
 
-def _escape(found: re.Match[str]) -> str:
-    return "\\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return "\\n" if match[0] == "\n" else f"\\u{ord(match[0]):04x}"
 
 
 # Numbers, sizes, timestamps and durations in words
@@ -102,15 +102,15 @@ def bytes_in_words(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def plural(count: int, noun: str, many: str | None = None) -> str:
     """Format a number of things, like "1 table" or "2 tables".
 
     Args:
         count: The number.
-        one: The name of a single one.
+        noun: The name of a single one.
         many: The name of several; by default with an s.
     """
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+    return f"{count} {noun if count == 1 else many or f'{noun}s'}"
 
 
 def timestamp_in_words(seconds: float) -> str:
@@ -125,14 +125,14 @@ def timestamp_in_words(seconds: float) -> str:
         return "?"
 
 
-def version_in_words(version: int, at: float | None) -> str:
+def version_in_words(version: int, time: float | None) -> str:
     """Name a version with its time, if known.
 
     Args:
         version: Its number.
-        at: Its time, in seconds since 1970.
+        time: Its time, in seconds since 1970.
     """
-    return str(version) if at is None else f"{version}, of {timestamp_in_words(at)} UTC"
+    return str(version) if time is None else f"{version}, of {timestamp_in_words(time)} UTC"
 
 
 def duration_in_words(seconds: float) -> str:
@@ -147,12 +147,12 @@ def duration_in_words(seconds: float) -> str:
     return f"{seconds // (24 * 3600)} days"
 
 
-def parse_duration(text: str, what: str) -> timedelta:
+def parse_duration(text: str, subject: str) -> timedelta:
     """Parse a duration, like "7 days", "12 h", "30 min" or "0".
 
     Args:
         text: The text.
-        what: The name of the value, for the message.
+        subject: The name of the value, for the message.
 
     Raises:
         InvalidJob: The text is not a duration.
@@ -160,12 +160,12 @@ def parse_duration(text: str, what: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if match is None and text != "0":
         raise InvalidJob(
-            f"{what} cannot be {text!r}.",
+            f"{subject} cannot be {text!r}.",
             remedy='Write a length of time in days, h, min or s, like "7 days", or "0" for none.',
         )
     duration = timedelta(seconds=int(match[1]) * _SECONDS[match[2]] if match else 0)
     if duration > _LONGEST_DURATION:
-        raise InvalidJob(f"{what} cannot be {text!r}: that is longer than a hundred years.")
+        raise InvalidJob(f"{subject} cannot be {text!r}: that is longer than a hundred years.")
     return duration
 
 
@@ -177,17 +177,21 @@ _MOST_COMPARED = 5000
 _SHOWN = 3
 
 
-def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
+def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "") -> str:
     """Suggest known names that are similar to a name; empty without a similar name.
 
     Args:
         name: The name as written.
-        known: The existing names.
-        before: The text before each name in the suggestion.
+        candidates: The existing names.
+        prefix: The text before each name in the suggestion.
     """
-    names = {each.lower(): each for each in list(known)[:_MOST_COMPARED]}
+    names = {candidate.lower(): candidate for candidate in list(candidates)[:_MOST_COMPARED]}
     near = get_close_matches(name.lower(), names, n=_SHOWN, cutoff=0.7)
-    return f"Did you mean {' or '.join(before + names[each] for each in near)}?" if near else ""
+    return (
+        f"Did you mean {' or '.join(prefix + names[candidate] for candidate in near)}?"
+        if near
+        else ""
+    )
 
 
 # Rows as tables: of text for terminals, and of HTML for notebooks

@@ -44,24 +44,26 @@ class Misread:
 
         def names(directory: str) -> list[str]:
             # Trino does not read files in subfolders.
-            inside = [file.path.removeprefix(f"{directory}/") for file in state.files(directory)]
-            return [name for name in inside if "/" not in name]
+            paths_inside = [
+                file.path.removeprefix(f"{directory}/") for file in state.files(directory)
+            ]
+            return [name for name in paths_inside if "/" not in name]
 
-        replaced = [name for name in state.obsolete if parse_directory(name) is not None]
-        shown = {state.base, *state.deltas, *state.obsolete}
+        replaced_names = [name for name in state.obsolete if parse_directory(name) is not None]
+        visible_names = {state.base, *state.deltas, *state.obsolete}
         acid = [name for name in state.directories if parse_directory(name) is not None]
         return cls.find(
             state.base,
             state.deltas,
-            replaced,
-            [name for name in acid if name not in shown],
+            replaced_names,
+            [name for name in acid if name not in visible_names],
             write_ids,
-            filled={name for name in acid if names(name)},
+            names_with_files={name for name in acid if names(name)},
             with_attempts={
                 name for name in state.deltas if any(map(is_named_after_attempt, names(name)))
             },
             noted={name for name in state.deltas if state.sidecar(name) is not None},
-            originals=bool(state.originals) or len(replaced) < len(state.obsolete),
+            originals=bool(state.originals) or len(replaced_names) < len(state.obsolete),
         )
 
     @classmethod
@@ -70,10 +72,10 @@ class Misread:
         base: str | None,
         deltas: Sequence[str],
         obsolete: Sequence[str],
-        beside: Sequence[str],
+        uncommitted: Sequence[str],
         write_ids: WriteIdList,
         *,
-        filled: Collection[str],
+        names_with_files: Collection[str],
         with_attempts: Collection[str],
         noted: Collection[str],
         originals: bool,
@@ -84,31 +86,35 @@ class Misread:
             base: The base, if the partition has one.
             deltas: The deltas and delete deltas that are read.
             obsolete: The directories with a newer replacement.
-            beside: The directories of uncommitted writes and compactions.
+            uncommitted: The directories of uncommitted writes and compactions.
             write_ids: The valid write ids.
-            filled: The directories with a file that is not hidden.
+            names_with_files: The directories with a file that is not hidden.
             with_attempts: The directories with a file that is named after a task attempt.
             noted: The directories with a note of this package.
             originals: Whether the partition has files outside of directories.
         """
-        hidden = None
-        if base is not None and base not in filled:
+        hidden_base = None
+        if base is not None and base not in names_with_files:
             # Deletes alone return no row.
-            older = any(name in filled and not name.startswith(_DELETES) for name in obsolete)
-            hidden = base if originals or older else None
+            older = any(
+                name in names_with_files and not name.startswith(_DELETES) for name in obsolete
+            )
+            hidden_base = base if originals or older else None
         rows = (
-            (originals if base is None else base in filled)
-            or hidden is not None
+            (originals if base is None else base in names_with_files)
+            or hidden_base is not None
             or not all(name.startswith(_DELETES) for name in deltas)
         )
-        copies, halves = _taken_for_committed(base, deltas, (*obsolete, *beside), write_ids, filled)
+        copies, halves = _taken_for_committed(
+            base, deltas, (*obsolete, *uncommitted), write_ids, names_with_files
+        )
         return cls(
             deletes=tuple(
                 name
                 for name in deltas
                 if rows and name.startswith(_DELETES) and name in with_attempts
             ),
-            base=hidden,
+            base=hidden_base,
             aborted=tuple(
                 name for name in deltas if name not in noted and _has_aborted(name, write_ids)
             ),
@@ -164,18 +170,20 @@ def _taken_for_committed(
     deltas: Sequence[str],
     unread: Sequence[str],
     write_ids: WriteIdList,
-    filled: Collection[str],
+    names_with_files: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the copies and halves that Trino reads because it does not check transactions."""
-    if not any(name in filled and _is_of_compaction(name) for name in unread):
+    if not any(name in names_with_files and _is_of_compaction(name) for name in unread):
         return (), ()
-    parsed = {
-        name: directory for name in filled if (directory := parse_directory(name)) is not None
+    directories = {
+        name: directory
+        for name in names_with_files
+        if (directory := parse_directory(name)) is not None
     }
     # A base not made by a compaction is seen by both engines, or by neither of them.
     bases = {
         name: directory.write_id
-        for name, directory in parsed.items()
+        for name, directory in directories.items()
         if isinstance(directory, Base)
         and (
             name == base
@@ -184,46 +192,53 @@ def _taken_for_committed(
     }
     newest = max(bases, key=lambda name: (bases[name], name == base), default=None)
     end = 0 if newest is None else bases[newest]
-    above = [
+    later_deltas = [
         FileStatus(f"{name}/rows", 1)
-        for name, directory in parsed.items()
+        for name, directory in directories.items()
         if isinstance(directory, Delta) and directory.max_write_id > end
     ]
     # Hive's own choice if every compaction counts and copies are not excluded.
-    chosen = acid_state(above, write_ids, strict=False).deltas
-    shown = {name: parsed[name] for name in (newest, *chosen) if name is not None}
-    seen = {name: parsed[name] for name in (base, *deltas) if name in parsed}
-    if shown.keys() == seen.keys():
+    chosen_deltas = acid_state(later_deltas, write_ids, strict=False).deltas
+    read_by_trino = {
+        name: directories[name] for name in (newest, *chosen_deltas) if name is not None
+    }
+    visible_parts = {name: directories[name] for name in (base, *deltas) if name in directories}
+    if read_by_trino.keys() == visible_parts.keys():
         return (), ()
-    instead = tuple(name for name in shown if name not in seen)
+    instead = tuple(name for name in read_by_trino if name not in visible_parts)
     lacking = any(
-        not any(name == other or _holds(cover, old) for other, cover in shown.items())
-        for name, old in seen.items()
+        not any(
+            name == name_read or _holds(cover, old) for name_read, cover in read_by_trino.items()
+        )
+        for name, old in visible_parts.items()
     )
-    return _overlapping(shown), instead if lacking else ()
+    return _overlapping(read_by_trino), instead if lacking else ()
 
 
-def _overlapping(shown: Mapping[str, Base | Delta]) -> tuple[str, ...]:
+def _overlapping(directories: Mapping[str, Base | Delta]) -> tuple[str, ...]:
     """Return the directories whose rows are partly in another directory, too."""
     overlapping: dict[str, None] = {}
-    before, last = "", None
-    for name, directory in shown.items():
+    predecessor, last = "", None
+    for name, directory in directories.items():
         if isinstance(directory, Delta):
             if directory.is_delete:
                 continue
             if last is not None and overlap(last, directory):
-                overlapping |= {before: None, name: None}
-        before, last = name, directory
+                overlapping |= {predecessor: None, name: None}
+        predecessor, last = name, directory
     return tuple(overlapping)
 
 
-def overlap(left: Base | Delta, right: Delta) -> bool:
+def overlap(left_directory: Base | Delta, right: Delta) -> bool:
     """Whether two directories hold rows of the same writes, if both are read."""
-    if isinstance(left, Base):
-        return right.min_write_id <= left.write_id < right.max_write_id
-    if left.statement_id is not None and right.statement_id is not None:
+    if isinstance(left_directory, Base):
+        return right.min_write_id <= left_directory.write_id < right.max_write_id
+    if left_directory.statement_id is not None and right.statement_id is not None:
         return False
-    return right.min_write_id <= left.max_write_id and left.min_write_id <= right.max_write_id
+    return (
+        right.min_write_id <= left_directory.max_write_id
+        and left_directory.min_write_id <= right.max_write_id
+    )
 
 
 def _holds(cover: Base | Delta, old: Base | Delta) -> bool:
@@ -239,10 +254,11 @@ def _holds(cover: Base | Delta, old: Base | Delta) -> bool:
 
 
 def _is_of_compaction(name: str) -> bool:
-    parsed = parse_directory(name)
+    directory = parse_directory(name)
     # A compaction of Hive 3 cannot be distinguished from a streaming writer.
-    return parsed is not None and (
-        parsed.visibility_txn > 0 or (isinstance(parsed, Delta) and parsed.statement_id is None)
+    return directory is not None and (
+        directory.visibility_txn > 0
+        or (isinstance(directory, Delta) and directory.statement_id is None)
     )
 
 

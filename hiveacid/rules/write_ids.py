@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol, Self
 
-from hiveacid.errors import InvalidJob, MalformedSnapshot
+from hiveacid.errors import InvalidJob, MalformedName
 
 NO_OPEN = 2**63 - 1
 
@@ -94,12 +94,12 @@ class ValidTxnList:
             current_txn: The reading transaction. It sees itself and no younger transaction, even if
                 that one committed first. 0 sees everything.
         """
-        open_, aborted = _split_by_bits(open_txns, aborted_bits)
+        open_, aborted_txns = _split_by_bits(open_txns, aborted_bits)
         if current_txn:
             high_watermark = min(current_txn, high_watermark)
             open_ = [txn for txn in open_ if txn < current_txn]
-            aborted = [txn for txn in aborted if txn < current_txn]
-        return cls(high_watermark, min(open_, default=NO_OPEN), tuple(open_), tuple(aborted))
+            aborted_txns = [txn for txn in aborted_txns if txn < current_txn]
+        return cls(high_watermark, min(open_, default=NO_OPEN), tuple(open_), tuple(aborted_txns))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -112,8 +112,8 @@ class ValidTxnList:
 
     def is_valid(self, txn: int) -> bool:
         """Whether the transaction is committed in this snapshot."""
-        seen = txn <= self.high_watermark
-        return seen and not _contains(self.open, txn) and not _contains(self.aborted, txn)
+        is_known = txn <= self.high_watermark
+        return is_known and not _contains(self.open, txn) and not _contains(self.aborted, txn)
 
     def is_aborted(self, txn: int) -> bool:
         """Whether the transaction is known to be aborted."""
@@ -156,9 +156,9 @@ class ValidWriteIdList:
             min_open: The smallest open write id, if the answer has one.
             aborted_bits: Bit i marks entry i of invalid as aborted.
         """
-        open_, aborted = _split_by_bits(invalid, aborted_bits)
+        open_, aborted_ids = _split_by_bits(invalid, aborted_bits)
         smallest = NO_OPEN if min_open is None else min_open
-        return cls(full_name, high_watermark, smallest, tuple(open_), tuple(aborted))
+        return cls(full_name, high_watermark, smallest, tuple(open_), tuple(aborted_ids))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -184,9 +184,11 @@ class ValidWriteIdList:
 
     def range_valid(self, first: int, last: int) -> Range:
         """Return whether all, some or no write ids of first..last are valid."""
-        seen = min(last, self.high_watermark)
-        exceptions = _count(self.open, first, seen) + _count(self.aborted, first, seen)
-        return _range(seen - first + 1 - exceptions, first, last)
+        last_visible = min(last, self.high_watermark)
+        exceptions = _count(self.open, first, last_visible) + _count(
+            self.aborted, first, last_visible
+        )
+        return _range(last_visible - first + 1 - exceptions, first, last)
 
     def range_aborted(self, first: int, last: int) -> Range:
         """Return whether all, some or no write ids of first..last are aborted."""
@@ -217,8 +219,8 @@ class CompactorWriteIdList:
     def of(cls, reader: ValidWriteIdList) -> Self:
         """Cut a reader's list off below its smallest open write id."""
         high_watermark = min(reader.high_watermark, reader.min_open_write_id - 1)
-        aborted = tuple(write_id for write_id in reader.aborted if write_id <= high_watermark)
-        return cls(reader.table, high_watermark, reader.min_open_write_id, aborted)
+        aborted_ids = tuple(write_id for write_id in reader.aborted if write_id <= high_watermark)
+        return cls(reader.table, high_watermark, reader.min_open_write_id, aborted_ids)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -260,9 +262,9 @@ def _split_by_bits(ids: Sequence[int], bits: bytes) -> tuple[list[int], list[int
     return unset, sorted(id_ for index, id_ in enumerate(ids) if is_set(index))
 
 
-def _contains(ids: tuple[int, ...], wanted: int) -> bool:
-    at = bisect_left(ids, wanted)
-    return at < len(ids) and ids[at] == wanted
+def _contains(ids: tuple[int, ...], number: int) -> bool:
+    index = bisect_left(ids, number)
+    return index < len(ids) and ids[index] == number
 
 
 def _count(ids: tuple[int, ...], first: int, last: int) -> int:
@@ -275,15 +277,15 @@ def _range(count: int, first: int, last: int) -> Range:
     return Range.ALL if count >= last - first + 1 else Range.SOME
 
 
-def _parse_list(what: str, text: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+def _parse_list(subject: str, text: str) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
     if not _LIST.fullmatch(text) or any(_beyond(number) for number in _NUMBER.findall(text)):
-        raise MalformedSnapshot(f"The {what} {text[:200]!r} cannot be read.")
-    high_watermark, min_open, open_, aborted = [*text.split(":"), "", "", ""][:4]
+        raise MalformedName(f"The {subject} {text[:200]!r} cannot be read.")
+    high_watermark, min_open, open_, aborted_text = [*text.split(":"), "", "", ""][:4]
     return (
         int(high_watermark),
         int(min_open or NO_OPEN),
-        _expand(what, open_),
-        _expand(what, aborted),
+        _expand(subject, open_),
+        _expand(subject, aborted_text),
     )
 
 
@@ -292,21 +294,21 @@ def _beyond(number: str) -> bool:
     return len(digits) > len(str(NO_OPEN)) or int(digits or 0) > NO_OPEN
 
 
-def _expand(what: str, text: str) -> tuple[int, ...]:
+def _expand(subject: str, text: str) -> tuple[int, ...]:
     runs = []
     for run in filter(None, text.split(",")):
         first, _, last = run.partition("-")
         runs.append(range(int(first), int(last or first) + 1))
     # Compare the ends, as len() fails for a range that is too long for a machine word.
     if sum(max(0, run.stop - run.start) for run in runs) > _MOST_IDS:
-        raise MalformedSnapshot(f"The {what} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
+        raise MalformedName(f"The {subject} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
     return tuple(sorted({id_ for run in runs for id_ in run}))
 
 
 def _format_list(
-    high_watermark: int, min_open: int, open_: tuple[int, ...], aborted: tuple[int, ...]
+    high_watermark: int, min_open: int, open_: tuple[int, ...], aborted_ids: tuple[int, ...]
 ) -> str:
-    texts = (",".join(map(str, ids)) for ids in (open_, aborted))
+    texts = (",".join(map(str, ids)) for ids in (open_, aborted_ids))
     return f"{high_watermark}:{min_open}:{':'.join(texts)}"
 
 
@@ -372,15 +374,15 @@ class AsOf:
         Raises:
             InvalidJob: The value is not a time.
         """
-        known = time
-        if isinstance(known, str):
+        instant = time
+        if isinstance(instant, str):
             try:
-                known = datetime.fromisoformat(known)
+                instant = datetime.fromisoformat(instant)
             except ValueError:
-                known = None
-        if not isinstance(known, datetime):
+                instant = None
+        if not isinstance(instant, datetime):
             raise InvalidJob(
                 f"The time of a version cannot be {time!r}.",
                 remedy="Write it like 2026-03-01T12:00:00+00:00.",
             )
-        return cls(time=known if known.tzinfo else known.replace(tzinfo=UTC))
+        return cls(time=instant if instant.tzinfo else instant.replace(tzinfo=UTC))

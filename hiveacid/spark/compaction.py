@@ -20,9 +20,9 @@ from hiveacid.errors import (
     CorruptFile,
     DataError,
     HiveAcidError,
-    NanosecondsLost,
     ProofFailed,
     StorageError,
+    UnsupportedFile,
 )
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport
@@ -93,11 +93,11 @@ class SparkScheduler(Scheduler):
     spark: SparkSession
 
     @contextmanager
-    def tasks(self, txn_id: int, what: str, size: int) -> Iterator[Tasks]:
+    def tasks(self, txn_id: int, subject: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
         with (
-            cancelling_jobs(self.spark, f"hiveacid-{txn_id}", what),
-            translated_spark_errors(what),
+            cancelling_jobs(self.spark, f"hiveacid-{txn_id}", subject),
+            translated_spark_errors(subject),
         ):
             yield SparkTasks(self.spark, size)
 
@@ -172,9 +172,9 @@ _ROW_ID = [field.name for field in ACID_FIELDS[1:4]]
 class SortingCompactor(AcidCompactor):
     """Compacts one partition of a full ACID table, also buckets that must be sorted."""
 
-    def sort(self, bucket: BucketInputs, why: str, out: Folder) -> tuple[StagedFile, Tally]:
+    def sort(self, bucket: BucketInputs, reason: str, out: Folder) -> tuple[StagedFile, Tally]:
         """See the base class."""
-        self.phases.note(f"Sorting bucket {bucket.bucket}: {why}")
+        self.phases.note(f"Sorting bucket {bucket.bucket}: {reason}")
         self.tasks.run(partial(check_nanoseconds, bucket), bucket.inserts)
         whole = replace(
             bucket,
@@ -231,7 +231,7 @@ def sort_bucket(
     require_whole_maps(table.columns)
     session = scan_session(spark)
     frame = _rows(session, table, inputs, write_ids)
-    wanted = tally_values(frame)
+    expected_tally = tally_values(frame)
     path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
     in_one = as_events(frame, table).repartition(1)
     save_events(in_one.sortWithinPartitions(*_ROW_ID), table, f"{folder.root}/{path}")
@@ -239,12 +239,12 @@ def sort_bucket(
     (name,) = [file.path for file in storage.list_files(path) if file.path.endswith(".orc")]
     task = SortTask(inputs.bucket, f"{path}/{name}", folder, inputs.types)
     (file,) = SparkTasks(spark).run(assemble_sorted, [task])
-    written = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
-    copied = replace(inputs, inserts=(written,) if file.rows else (), deletes=())
+    sorted_file = InputFile(file.path, file.bytes, Base(write_ids.high_watermark), exact=True)
+    copied = replace(inputs, inserts=(sorted_file,) if file.rows else (), deletes=())
     read = tally_values(_rows(session, table, copied, write_ids))
-    if read != wanted:
+    if read != expected_tally:
         raise ProofFailed(
-            f"Bucket {inputs.bucket} of {inputs.root}: {wanted} rows with their values were to be"
+            f"Bucket {inputs.bucket} of {inputs.root}: {expected_tally} rows with their values were to be"
             f" sorted, {read} were returned."
         )
     return file, read
@@ -254,14 +254,14 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
     """Make sure that Spark can sort the rows of a file without truncating a timestamp.
 
     Raises:
-        NanosecondsLost: A timestamp has more digits than microseconds.
+        UnsupportedFile: A timestamp has more digits than microseconds.
     """
     with ExitStack() as stack:
         ((source, tail),) = open_inputs(stack, inputs, [file])
         with naming(inputs.root, file.path):
             column = finer_column(source, tail, {name.lower() for name in inputs.columns.names})
     if column is not None:
-        raise NanosecondsLost(
+        raise UnsupportedFile(
             f"{inputs.root}/{file.path} has nanoseconds in the column {column}, and can only be"
             " compacted by Spark, which knows microseconds.",
             remedy="Let Hive compact the table, or overwrite the partition with its own rows after"
@@ -277,8 +277,8 @@ def assemble_sorted(task: SortTask) -> StagedFile:
         tail = retyped(source, OrcTail.read(source), wrap_types(task.types))
         tail = replace(tail, user_metadata=mark(tail.rows))
         with staged_file(task.folder, BucketFile(task.bucket).name) as file:
-            written = assemble([Part(source, tail)], file.sink)
-    return file.result(task.bucket, written.rows, written.bytes)
+            assembled = assemble([Part(source, tail)], file.sink)
+    return file.result(task.bucket, assembled.rows, assembled.bytes)
 
 
 def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
@@ -324,11 +324,13 @@ def _snapshot(
             for file in files
         )
 
-    seen = ValidWriteIdList(write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted)
+    reader_ids = ValidWriteIdList(
+        write_ids.table, write_ids.high_watermark, aborted=write_ids.aborted
+    )
     files = PartitionFiles(
         None, (), inputs.root, acid_files(inputs.inserts), acid_files(inputs.deletes)
     )
-    return AcidSnapshot(replace(table, partition_keys=()), [files], seen)
+    return AcidSnapshot(replace(table, partition_keys=()), [files], reader_ids)
 
 
 _PART = re.compile(r"part-(\d+)-")
@@ -382,28 +384,28 @@ class SortedRows:
             return [], Tally(), Tally()
         first = first_rebalanced_row(directory.write_ids[-1])
         by = sort_columns(order) or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
-        moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
+        sorted_rows = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
         # Row ids ascend within a file, so that only rows of a single write id can keep the order.
-        own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
+        write_id = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
         # Spark numbers the rows of each partition from a multiple of 2 to the power of 33.
         number = F.monotonically_increasing_id()
-        moved = moved.withColumns(
+        sorted_rows = sorted_rows.withColumns(
             {
-                WRITE_ID: own,
+                WRITE_ID: write_id,
                 BUCKET: (F.spark_partition_id() * _WRITER + encode_bucket(0)).cast("int"),
                 ROW: number % (1 << ROW_BITS) + F.lit(first).cast("bigint"),
             }
         )
         path = f"{folder.path}/sorted-{uuid.uuid4().hex}"
-        save_events(as_events(moved, self.table), self.table, f"{folder.root}/{path}")
+        save_events(as_events(sorted_rows, self.table), self.table, f"{folder.root}/{path}")
         types = orc_row_types(self.table)
         tasks = [
             SortTask(int(part[1]), f"{path}/{file.path}", folder, types)
             for file in Storage.of(folder.root).list_files(path)
             if file.path.endswith(".orc") and (part := _PART.match(file.path))
         ]
-        made = SparkTasks(self.spark).run(assemble_sorted, tasks)
-        files = sorted((file for file in made if file.rows), key=lambda file: file.bucket)
+        files_of_tasks = SparkTasks(self.spark).run(assemble_sorted, tasks)
+        files = sorted((file for file in files_of_tasks if file.rows), key=lambda file: file.bucket)
         values = self._require_same_values(session, rows, directory, files)
         return files, self._tally(directory, files, folder), values
 
@@ -416,8 +418,8 @@ class SortedRows:
             for file in files
         ]
         total = Tally()
-        counted = SparkTasks(self.spark).run(recount_file, tasks)
-        for file, stripes in zip(files, counted, strict=True):
+        stripes_of_files = SparkTasks(self.spark).run(recount_file, tasks)
+        for file, stripes in zip(files, stripes_of_files, strict=True):
             total += balance((), stripes, Tally(), f"File {file.bucket} of {self.root}").written
         return total
 
@@ -428,15 +430,15 @@ class SortedRows:
         directory: Base | Delta,
         files: Sequence[StagedFile],
     ) -> Tally:
-        written = [
+        numbered_files = [
             (file.bucket, InputFile(file.path, file.bytes, directory, exact=True)) for file in files
         ]
         columns = [quoted(column.name) for column in self.table.columns]
-        wanted = tally_values(rows.select(*columns))
-        read = tally_values(self._rows(session, written, ()).select(*columns))
-        if read != wanted:
+        expected_tally = tally_values(rows.select(*columns))
+        read = tally_values(self._rows(session, numbered_files, ()).select(*columns))
+        if read != expected_tally:
             raise ProofFailed(
-                f"{self.root}: {wanted} rows with their values were to be sorted, {read} were returned."
+                f"{self.root}: {expected_tally} rows with their values were to be sorted, {read} were returned."
             )
         return read
 
@@ -446,16 +448,18 @@ class SortedRows:
         inserts: Sequence[tuple[int, InputFile]],
         deletes: Sequence[tuple[int, InputFile]],
     ) -> DataFrame:
-        own = partial(_acid_file, self.root)
+        acid_file = partial(_acid_file, self.root)
         files = PartitionFiles(
             None,
             (),
             self.root,
-            tuple(own(bucket, file) for bucket, file in inserts),
-            tuple(own(bucket, file) for bucket, file in deletes),
+            tuple(acid_file(bucket, file) for bucket, file in inserts),
+            tuple(acid_file(bucket, file) for bucket, file in deletes),
         )
-        seen = self.write_ids
-        seen_ids = ValidWriteIdList(seen.table, seen.high_watermark, aborted=seen.aborted)
+        compactor_ids = self.write_ids
+        seen_ids = ValidWriteIdList(
+            compactor_ids.table, compactor_ids.high_watermark, aborted=compactor_ids.aborted
+        )
         bare = replace(self.table, partition_keys=())
         rows = AcidSnapshot(bare, [files], seen_ids).rows(session)
         return pad_chars(rows, self.table.columns)
@@ -469,16 +473,16 @@ class RebalancingCompactor(SortingCompactor):
         # Others may have altered the table after the partition was created.
         require_no_buckets(self.table, self.partition)
 
-    def write(self, planned: PlannedCompaction) -> None:
+    def write(self, compaction: PlannedCompaction) -> None:
         """See the base class."""
-        plan = planned.plan
-        files = list(self._counted(planned))
+        plan = compaction.plan
+        files = list(self._counted(compaction))
         rows = [file for file in files if not file.constraints.is_delete]
         events = [file for file in files if file.constraints.is_delete]
         census = self._take_census(plan, rows, events)
-        aborted, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
+        aborted_ids, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
         bare = BucketInputs(
-            self.storage.location, 0, (), (), aborted, types, self.table.mapped_columns
+            self.storage.location, 0, (), (), aborted_ids, types, self.table.mapped_columns
         )
         self.tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
         sorted_rows = SortedRows(
@@ -489,18 +493,18 @@ class RebalancingCompactor(SortingCompactor):
             self._numbered(rows),
             self._numbered(events),
         )
-        made, written, self.values = sorted_rows.write(
+        new_files, written_tally, self.values = sorted_rows.write(
             self.order, plan.inserts, self.bytes_read, self.output(plan.inserts)
         )
-        for new in made:
+        for new in new_files:
             self.keep(plan.inserts, new)
         self._write_nothing(plan)
-        counted = [stripe for file in rows for stripe in census[file]]
+        stripes = [stripe for file in rows for stripe in census[file]]
         balanced = Balance(
-            read=sum((stripe.rows for stripe in counted), Tally()),
-            deleted=sum((stripe.deleted for stripe in counted), Tally()),
-            aborted=sum((stripe.aborted for stripe in counted), Tally()),
-            written=written,
+            read=sum((stripe.rows for stripe in stripes), Tally()),
+            deleted=sum((stripe.deleted for stripe in stripes), Tally()),
+            aborted=sum((stripe.aborted for stripe in stripes), Tally()),
+            written=written_tally,
         )
         balanced.check_count(self.name)
         self.rows += balanced
@@ -508,7 +512,10 @@ class RebalancingCompactor(SortingCompactor):
     def _numbered(self, files: Sequence[CountedFile]) -> list[tuple[int, InputFile]]:
         """Files that Spark can read, with the numbers of their buckets."""
         readable = self.readable([file.file for file in files])
-        return [(file.bucket, own) for file, own in zip(files, readable, strict=True)]
+        return [
+            (file.bucket, readable_file)
+            for file, readable_file in zip(files, readable, strict=True)
+        ]
 
 
 def _acid_file(root: Location, bucket: int, file: InputFile) -> AcidFile:
@@ -559,10 +566,10 @@ class RewritingCompactor(InsertOnlyCompactor):
                 f" written with {sum(noted)}."
             )
         root = self.storage.location
-        made = [PlainFile(below(root, file.path), file.bytes) for file in files if file.rows]
-        written = self._tally(made)
-        self.values += written
-        self.balance(task, Balance(read=read, written=written))
+        plain_files = [PlainFile(below(root, file.path), file.bytes) for file in files if file.rows]
+        written_tally = self._tally(plain_files)
+        self.values += written_tally
+        self.balance(task, Balance(read=read, written=written_tally))
 
     def _tally(self, files: Sequence[PlainFile]) -> Tally:
         """Count the rows of some files, or their lines, by all their values."""
@@ -581,7 +588,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         """Make sure that Spark can rewrite some files without truncating a timestamp.
 
         Raises:
-            NanosecondsLost: A timestamp has more digits than microseconds.
+            UnsupportedFile: A timestamp has more digits than microseconds.
         """
         columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
@@ -593,7 +600,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         finer = self.tasks.run(partial(finer_column_in, columns), files)
         for file, column in zip(files, finer, strict=True):
             if column is not None:
-                raise NanosecondsLost(
+                raise UnsupportedFile(
                     f"{file.path} has nanoseconds in the column {column}, and can only be compacted by"
                     " Spark, which knows microseconds.",
                     remedy="Let Hive compact the table.",
@@ -612,14 +619,14 @@ class RewritingCompactor(InsertOnlyCompactor):
         else:
             rows = self._format.scan(spark, files).drop(PART)
             writer.save(self._arranged(rows), [], location)
-        written = self.storage.list_files(flat)
+        flat_files = self.storage.list_files(flat)
         return [
             NewFile(
                 (FlatFile(task.root, f"{flat}/{file.path}", file.size),),
                 task.folder,
                 task.number + int(part[1]),
             )
-            for file in written
+            for file in flat_files
             if (part := _PART.match(file.path))
         ]
 

@@ -15,10 +15,8 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from py4j.java_gateway import JavaObject
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import HiveAcidError, InvalidJob, SqlError, UserError
@@ -27,26 +25,38 @@ from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
+from hiveacid.jobs.sources import BatchSource
+from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
+from hiveacid.parser.script import statements, step_of
+from hiveacid.parser.statements import is_of_spark
 from hiveacid.rules.names import TableRef
+from hiveacid.spark.java_objects import (
+    attached_context,
+    java_context,
+    java_frame,
+    java_session,
+    kept_objects,
+    start_callbacks,
+)
 from hiveacid.spark.java_scan import java_scan
+from hiveacid.spark.run import change_rows
 from hiveacid.spark.session import cloned_session
-from hiveacid.spark.spark_versions import java_class, java_datasets
+from hiveacid.spark.spark_versions import java_datasets
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.spark.statements.engine import SparkEngine
-from hiveacid.spark.statements.methods import TableChanges
-from hiveacid.sql.script import statements, step_of
-from hiveacid.sql.statements import is_of_spark
-from hiveacid.writes.atomic_write import run_statements
-from hiveacid.writes.statement import Statement, WriteOptions, require_statement_access
+from hiveacid.tables.locations import require_job_access
 
 EXTENSIONS = "org.hiveacid.spark.AcidExtensions"
 _SETTINGS = "spark.hiveacid."
 # The setting of a session that `install` has made.
 _INSTALLED = f"{_SETTINGS}installed"
-# The attributes of a context with its engine, and with the mark that new sessions have the door.
-_ENGINE, _EXTENDED = "_hiveacid_engine", "_hiveacid_extended"
+# Among the objects that are kept for a context: its engine, and that new sessions have the door.
+_ENGINE, _EXTENDED = "engine of the door", "sessions with the door"
+# The name of the rows in a write.
+_ROWS = "rows"
 # Java sessions are kept by those of Python.
 _MOST_SESSIONS = 100
 _CATALOG = "spark_catalog"
@@ -94,7 +104,7 @@ def install(
 
     Raises:
         UserError: No metastore is named.
-        UnsupportedSpark: Spark cannot load the classes, or has those of another version.
+        SoftwareMissing: Spark cannot load the classes, or has those of another version.
     """
     spark = spark or SparkSession.Builder().getOrCreate()
     options = options_of(spark) if metastore is None else MetastoreOptions.of(metastore)
@@ -102,10 +112,10 @@ def install(
     started_with = spark.conf.get("spark.sql.extensions", "") or ""
     if EXTENSIONS in started_with or spark.conf.get(_INSTALLED, "") == "true":
         return spark
-    kept = vars(spark.sparkContext)
-    if _EXTENDED not in kept:
-        java_scan(spark).extensions().apply(spark._jsparkSession.extensions())
-        kept[_EXTENDED] = True
+    objects = kept_objects(spark)
+    if _EXTENDED not in objects:
+        java_scan(spark).extensions().apply(java_session(spark).extensions())
+        objects[_EXTENDED] = True
     session = cloned_session(spark)
     session.conf.set(_INSTALLED, "true")
     return session
@@ -118,18 +128,17 @@ def options_of(spark: SparkSession) -> MetastoreOptions:
         UserError: No metastore is named, or an option is invalid.
     """
     configured = dict(spark.sparkContext.getConf().getAll())
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         field.name: _value(field.default, configured[f"{_SETTINGS}{field.name}"])
         for field in fields(MetastoreOptions)
         if f"{_SETTINGS}{field.name}" in configured
     }
-    context: Any = spark.sparkContext
-    uris = context._jsc.hadoopConfiguration().get("hive.metastore.uris")
-    if "uris" not in given and uris:
-        given["uris"] = uris
-    if "uris" not in given:
-        return MetastoreOptions.of(replace(MetastoreOptions.of_environment(), **given))
-    return MetastoreOptions.of(MetastoreOptions(**settings_of_environment() | given))
+    uris = java_context(spark).hadoopConfiguration().get("hive.metastore.uris")
+    if "uris" not in options and uris:
+        options["uris"] = uris
+    if "uris" not in options:
+        return MetastoreOptions.of(replace(MetastoreOptions.of_environment(), **options))
+    return MetastoreOptions.of(MetastoreOptions(**settings_of_environment() | options))
 
 
 def _value(default: object, text: str) -> object:
@@ -142,20 +151,9 @@ def _value(default: object, text: str) -> object:
 
 
 def _open_door(spark: SparkSession, options: MetastoreOptions) -> None:
-    context: Any = spark.sparkContext
-    gateway = context._gateway
-    # Spark lets any process on this machine call its program of Python: Java loses the secret.
-    secret = gateway.gateway_parameters.auth_token
-    gateway.callback_server_parameters.auth_token = secret
-    start: Any = ensure_callback_server_started
-    start(gateway)
-    client = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient()
-    field = java_class(spark, "java.lang.Class").forName("py4j.CallbackClient")
-    field = field.getDeclaredField("authToken")
-    field.setAccessible(True)
-    field.set(client, secret)
+    start_callbacks(spark)
     engine = Engine(spark.sparkContext, options)
-    vars(context)[_ENGINE] = engine
+    kept_objects(spark)[_ENGINE] = engine
     java_scan(spark).door().open(engine)
 
 
@@ -163,12 +161,7 @@ def main() -> None:
     """Serve the driver that has started this process, until the driver ends."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         sys.exit("A driver of Spark starts this program; see spark.hiveacid.python in the docs.")
-    launch: Any = launch_gateway
-    gateway = launch()
-    context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
-    java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context)
-    conf = SparkConf(_jvm=gateway.jvm, _jconf=java.getConf())
-    SparkContext(gateway=gateway, jsc=java, conf=conf)
+    attached_context()
     spark = SparkSession.Builder().getOrCreate()
     _open_door(spark, options_of(spark))
     # The driver closes it, also if it is killed.
@@ -194,16 +187,16 @@ class Engine:
         self._leases: dict[str, Lease] = {}
         self._numbers = count(1)
 
-    def apply(self, what: str, arguments: Any) -> str:
+    def apply(self, question: str, arguments: Any) -> str:
         """Return the answer to a question as JSON.
 
         Args:
-            what: The name of a method.
+            question: The name of a method.
             arguments: Its arguments, objects of Java; the first one is the session of Spark.
         """
-        spark, *others = arguments
+        spark, *parameters = arguments
         try:
-            value = getattr(self, what)(spark, *others)
+            value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
             of_user = isinstance(error, UserError | AnalysisException)
@@ -213,7 +206,7 @@ class Engine:
             traceback.print_exc()
             return json.dumps({"error": f"{type(error).__name__}: {error}", "of_user": False})
 
-    def _acid(self, spark: JavaObject) -> AcidSession:
+    def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark
         key = str(java.sessionUUID())
         acid = self._sessions.get(key)
@@ -226,17 +219,17 @@ class Engine:
 
     # The statements of SQL
 
-    def claim(self, spark: JavaObject, text: str) -> str | None:
+    def claim(self, spark: Any, text: str) -> str | None:
         """Return the columns of the report of a statement; None if it is one of Spark."""
         if text.lstrip()[:4].upper() == "WITH" and not _CHANGING.search(text):
             return None
         acid = self._acid(spark)
         columns = _CHANGE
         try:
-            found = [*statements(text, acid.database, trusted=True, all_rows=True)]
-            if len(found) != 1 or is_of_spark(found[0]):
+            parsed_statements = [*statements(text, acid.database, trusted=True, all_rows=True)]
+            if len(parsed_statements) != 1 or is_of_spark(parsed_statements[0]):
                 return None
-            step = step_of(found[0])
+            step = step_of(parsed_statements[0])
         except SqlError:
             # Running it raises the error.
             target = _TARGET.search(text)
@@ -265,7 +258,7 @@ class Engine:
         catalog = acid.spark.catalog
         return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
 
-    def run(self, spark: JavaObject, text: str) -> list[dict[str, Any]]:
+    def run(self, spark: Any, text: str) -> list[dict[str, Any]]:
         """Run a statement that was claimed, and return the rows of its report."""
         report = self._acid(spark).sql(text)
         assert isinstance(report, RunReport | CompactReport | ScriptReport), report
@@ -273,7 +266,7 @@ class Engine:
 
     # The tables that Spark itself reads and writes
 
-    def read(self, spark: JavaObject, names: Any, plans: Any) -> str | None:
+    def read(self, spark: Any, names: Any, plans: Any) -> str | None:
         """Add the plans of tables that are transactional, and return the name of their read.
 
         Args:
@@ -285,35 +278,43 @@ class Engine:
         if lease is None:
             return None
         for name, frame in frames.items():
-            plans[name] = frame._jdf.logicalPlan()
+            plans[name] = java_frame(frame).logicalPlan()
         # A read of an engine that was killed must not end one of its successor.
         read = f"{os.getpid()}-{next(self._numbers)}"
         self._leases[read] = lease
         return read
 
-    def end_read(self, _: JavaObject, read: str) -> None:
+    def end_read(self, _: Any, read: str) -> None:
         """End a read, unless it has ended before."""
         self._leases.pop(read, None)
 
-    def is_transactional(self, spark: JavaObject, name: str) -> bool:
+    def is_transactional(self, spark: Any, name: str) -> bool:
         """Whether a full name is that of a transactional table."""
         return self._acid(spark).is_transactional(name)
 
-    def columns(self, _: JavaObject) -> str:
+    def columns(self, _: Any) -> str:
         """Return the columns of the report on a write."""
         return _CHANGE
 
     def write(
-        self, spark: JavaObject, name: str, plan: JavaObject, overwrites: bool, by_name: bool
+        self, spark: Any, name: str, plan: Any, overwrites: bool, by_name: bool
     ) -> list[dict[str, Any]]:
         """Write the rows of a plan into a table, and return the rows of the report."""
         session = self._acid(spark).spark
         rows = DataFrame(java_datasets(session).ofRows(spark, plan), session)
-        target = _Target(name, session, self._metastore)
-        change = target.overwrite if overwrites else target.append
-        return _rows(change(rows, by_position=not by_name))
+        job = InsertJob(
+            target=name,
+            source=BatchSource(_ROWS),
+            metastore=self._metastore,
+            overwrite=overwrites,
+            by_position=not by_name,
+        )
+        job.validate()
+        with MetastoreClient(self._metastore).patient() as client:
+            require_job_access(client, program_user(), job)
+            return _rows(change_rows(SparkEngine(session), client, job, (), {_ROWS: rows}))
 
-    def refusal(self, _: JavaObject, name: str) -> str:
+    def refusal(self, _: Any, name: str) -> str:
         """Return the error of a write that has no command."""
         error = InvalidJob(
             f"Spark would write into the transactional table {name} by itself.",
@@ -328,18 +329,6 @@ class Engine:
         implements: tuple[str, ...] = ("java.util.function.BiFunction",)
 
 
-class _Target(TableChanges[RunReport]):
-    def __init__(self, name: str, spark: SparkSession, metastore: MetastoreOptions) -> None:
-        super().__init__(name, spark)
-        self._metastore = metastore
-
-    def _run(self, statement: Statement) -> RunReport:
-        with MetastoreClient(self._metastore).patient() as client:
-            require_statement_access(client, [statement], ())
-            engine = SparkEngine(self._spark)
-            return run_statements(engine, client, WriteOptions(), (), [statement])
-
-
 def _full_name(text: str, database: str) -> str:
     parts = text.replace("`", "").split(".")
     if parts[0].lower() == _CATALOG:
@@ -349,7 +338,7 @@ def _full_name(text: str, database: str) -> str:
 
 def _rows(report: RunReport | CompactReport | ScriptReport) -> list[dict[str, Any]]:
     if isinstance(report, ScriptReport):
-        return [row for each in report.statements for row in _rows_of_one(each.report)]
+        return [row for statement in report.statements for row in _rows_of_one(statement.report)]
     return _rows_of_one(report)
 
 

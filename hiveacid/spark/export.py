@@ -10,8 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import InvalidJob, StorageError
-from hiveacid.jobs import codec
+from hiveacid.errors import InvalidJob, NewerRecord, StorageError
 from hiveacid.jobs.export_job import ExportChangesJob, ranges_of
 from hiveacid.jobs.report import ChangesRange, RunReport
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
@@ -20,7 +19,8 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import check_kind, located
 from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.consumers import ExportedRange
+from hiveacid.records.exported_ranges import ExportedRange, range_file, range_folder
+from hiveacid.records.store import RecordStore
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef, plain_location
 from hiveacid.rules.sql_names import quoted
@@ -32,8 +32,6 @@ from hiveacid.spark.session import scan_session
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.locations import require_free
 
-# Marks a folder as complete, and describes its contents. Readers of folders ignore such names.
-RANGE_FILE = "_range.json"
 # Precedes the name of a staged folder while it is deleted.
 _REMOVED = "_removed"
 # Spark writes milliseconds by default.
@@ -84,7 +82,10 @@ class _Export:
         self._phases = phases
         self._range: ChangesRange = ranges[0]
         self._storage = Storage.of(client.allowed_locations.require(job.path))
-        self._name = f"changes_after_{self._range.after}"
+        self._ranges = RecordStore(ExportedRange, self._storage)
+        self._name = range_folder(self._range.after)
+        # It makes the folder complete.
+        self._file = range_file(self._range.after)
         self._path = f"{self._job.path.rstrip('/')}/{self._name}"
         self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"
 
@@ -97,8 +98,8 @@ class _Export:
             # Before any file there is read or removed.
             require_free(self._client, [self._job.path], f"The export of {self._job.target}")
             table = self._client.get_table(TableRef.parse(self._job.target))
-            if (known := self._earlier_report(table)) is not None:
-                return known
+            if (report := self._earlier_report(table)) is not None:
+                return report
             self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
@@ -109,18 +110,18 @@ class _Export:
     def _write(self, table: HiveTable, path: str) -> int:
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        counted = Observation()
+        observation = Observation()
         with Transaction(self._client, reads=[table.ref], phases=self._phases) as txn:
             session, reader = scan_session(self._spark), TableReader(self._client, txn)
             changes = reader.changes(session, table, self._job.source)
-            rows = self._enveloped(changes).observe(counted, F.count(F.lit(1)).alias("rows"))
+            rows = self._enveloped(changes).observe(observation, F.count(F.lit(1)).alias("rows"))
             writer = rows.write.format(self._job.format)
             with (
                 self._phases(Phase.WRITE, "the changes"),
                 translated_spark_errors(f"The export to {path}"),
             ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
-        return int(counted.get["rows"])
+        return int(observation.get["rows"])
 
     def _enveloped(self, changes: DataFrame) -> DataFrame:
         if self._job.envelope == "debezium":
@@ -142,50 +143,52 @@ class _Export:
             seconds=self._phases.seconds,
         )
         exported = ExportedRange(table=located(table), consumer=self._job.consumer, report=report)
-        content = codec.to_bytes(exported)
         if self._storage.renames_at_once:
-            self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
+            self._ranges.write(self._file.replace(self._name, self._staged), exported)
             exclusive.confirm_alive()
             # It fails if another attempt, after this one has lost its lock, has removed the files.
             self._storage.rename(self._staged, self._name)
         else:
             exclusive.confirm_alive()
             self._storage.rename(self._staged, self._name)
-            self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
+            self._ranges.write(self._file, exported)
         return report
 
     def _earlier_report(self, table: HiveTable) -> RunReport | None:
         """The report of the run that has written the folder; None without a complete folder."""
-        where = f"{self._path}/{RANGE_FILE}"
-        content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
-        if content is not None:
-            exported = ExportedRange.parse(content, where)
-            exported.require_of(located(table), self._job.consumer, self._range.after, where)
+        try:
+            exported = self._ranges.read(self._file)
+        except NewerRecord as error:
+            # Another program may use the name of the file as well.
+            error.remedy += " If another program has written it, move that folder away."
+            raise
+        if exported is not None:
+            place = self._ranges.place(self._file)
+            exported.require_of(located(table), self._job.consumer, place)
             return replace(exported.report, already_done=True)
         # Only an object store shows a folder before it is complete.
-        only = "" if self._storage.renames_at_once else f"/{RANGE_FILE}"
-        if self._storage.exists(f"{self._name}{only}"):
+        if self._storage.renames_at_once and self._storage.exists(self._name):
             raise StorageError(
-                f"{self._path} exists, but has no {RANGE_FILE} that can be read.",
-                remedy="Export to another path, or move that folder away.",
+                f"{self._path} exists, but has no {self._file.rpartition('/')[2]}.",
+                remedy=ExportedRange.record_kind.remedy,
             )
         return None
 
     def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove leftovers of killed attempts, and an incomplete folder on an object store."""
-        at_once, staged = self._storage.renames_at_once, f"_{self._name}_"
+        at_once, staging_prefix = self._storage.renames_at_once, f"_{self._name}_"
         for name in self._storage.list_directories(missing_ok=True):
-            hidden = name
-            if name.startswith(staged) and at_once:
+            hidden_name = name
+            if name.startswith(staging_prefix) and at_once:
                 # An attempt that sleeps must publish all of its files or fail.
-                hidden = f"{_REMOVED}{name}"
-                self._storage.rename(name, hidden)
+                hidden_name = f"{_REMOVED}{name}"
+                self._storage.rename(name, hidden_name)
             elif name == self._name and not at_once:
                 # Without the lock, another attempt may have published the folder.
                 exclusive.confirm_alive()
-            elif not name.startswith((staged, f"{_REMOVED}{staged}")):
+            elif not name.startswith((staging_prefix, f"{_REMOVED}{staging_prefix}")):
                 continue
-            self._storage.delete_directory(hidden)
+            self._storage.delete_directory(hidden_name)
 
 
 def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
@@ -197,20 +200,20 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
 
     source = F.struct(F.lit(job.target).alias("table"), F.col(VERSION).alias("version"))
     updates = F.col(CHANGE).isin(UPDATE_BEFORE, UPDATE_AFTER)
-    counted = changes.where(~updates).select(
+    counted_rows = changes.where(~updates).select(
         side(DELETE).alias("before"),
         side(INSERT).alias("after"),
         F.when(F.col(CHANGE) == DELETE, "d").otherwise("c").alias("op"),
         source.alias("source"),
     )
     if job.source.keys:
-        together = [F.col(quoted(key)) for key in job.source.keys]
-        together += [] if job.source.net else [F.col(VERSION)]
+        group_columns = [F.col(quoted(key)) for key in job.source.keys]
+        group_columns += [] if job.source.net else [F.col(VERSION)]
         # An update has exactly one row of each kind.
         pairs = changes.where(updates).groupBy(
-            *[key.alias(f"_k{n}") for n, key in enumerate(together)]
+            *[key.alias(f"_k{n}") for n, key in enumerate(group_columns)]
         )
-        counted = counted.unionByName(
+        counted_rows = counted_rows.unionByName(
             pairs.agg(
                 F.first(side(UPDATE_BEFORE), ignorenulls=True).alias("before"),
                 F.first(side(UPDATE_AFTER), ignorenulls=True).alias("after"),
@@ -219,4 +222,4 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
             ).select("before", "after", "op", "source")
         )
     now = F.lit(int(time.time() * 1000)).cast("bigint")
-    return counted.select("before", "after", "op", now.alias("ts_ms"), "source")
+    return counted_rows.select("before", "after", "op", now.alias("ts_ms"), "source")

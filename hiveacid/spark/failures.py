@@ -16,17 +16,16 @@ from pyspark.errors import (
 )
 
 from hiveacid.errors import (
-    BadCondition,
+    CheckFailed,
     ClusterUnreachable,
-    ConstraintViolated,
     CorruptFile,
     DiskFull,
     EmptySource,
     HiveAcidError,
     InvalidConnection,
     InvalidJob,
+    JobFailed,
     PermissionRefused,
-    SparkJobFailed,
     StorageError,
     StorageUnreachable,
     TableReplaced,
@@ -35,6 +34,7 @@ from hiveacid.errors import (
     UnsupportedTable,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
+from hiveacid.rules.constraints import VIOLATION_REMEDY
 from hiveacid.rules.directory import HEAD, ORC_FILE, kind_of_file
 from hiveacid.rules.location import Location, split
 from hiveacid.rules.schema import STATE_MAPPING
@@ -61,7 +61,7 @@ _MARKED: dict[str, tuple[type[HiveAcidError], str | None]] = {
     CORRUPT: (CorruptFile, None),
     REPLACED: (TableReplaced, "Read the table again."),
     MALFORMED: (CorruptFile, LINE_REMEDY),
-    VIOLATED: (ConstraintViolated, None),
+    VIOLATED: (CheckFailed, VIOLATION_REMEDY),
     UNMAPPED: (UnsupportedTable, STATE_MAPPING),
 }
 
@@ -113,18 +113,18 @@ _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
 
 @contextmanager
-def translated_spark_errors(what: str) -> Iterator[None]:
+def translated_spark_errors(subject: str) -> Iterator[None]:
     """Translate Spark errors of the body.
 
     Args:
-        what: The name of the operation, at the beginning of the message: "The merge condition".
+        subject: The name of the operation, at the beginning of the message: "The merge condition".
     """
     try:
         yield
     except HiveAcidError:
         raise
     except (PySparkException, Py4JError) as error:
-        raise translate(error, what) from error
+        raise translate(error, subject) from error
 
 
 class _Failure:
@@ -136,8 +136,8 @@ class _Failure:
         found: The part of it that a rule has found.
     """
 
-    def __init__(self, error: BaseException, what: str) -> None:
-        self.what, self.text, self.found = what, str(error), ""
+    def __init__(self, error: BaseException, subject: str) -> None:
+        self.what, self.text, self.found = subject, str(error), ""
         lines = (line.strip() for line in self.text.splitlines())
         self.line = OWN_COLUMNS.sub("", next(filter(None, lines), repr(error)))
 
@@ -156,9 +156,11 @@ class _Failure:
     def header(self) -> str:
         """The CSV file whose header differs, and how."""
         names = re.search(r"Expected: (.*) but found: (.*)", self.found)
-        how = f": it has {names[2]} instead of {names[1]}" if names else " in the number of columns"
+        difference = (
+            f": it has {names[2]} instead of {names[1]}" if names else " in the number of columns"
+        )
         file = self.found.rpartition("CSV file: ")[2]
-        return f"the header of {file} differs from the schema{how}"
+        return f"the header of {file} differs from the schema{difference}"
 
 
 # What Spark says, the error of this package, its message, and its remedy; the first rule applies.
@@ -193,7 +195,7 @@ _RULES: Sequence[tuple[re.Pattern[str], type[HiveAcidError], str, str | None]] =
         ),
         (_AWAY, StorageUnreachable, "{0.what}: {0.found}.", None),
         ("CAST_INVALID_INPUT|CAST_OVERFLOW", TypeMismatch, "{0.what}: {0.line}", None),
-        (_DATA_ERROR, BadCondition, "{0.what}: {0.found}.", None),
+        (_DATA_ERROR, InvalidJob, "{0.what}: {0.found}.", None),
         (_CSV_HEADER, UnknownColumn, "{0.what}: {0.header}.", HEADER_REMEDY),
         (
             _UNREADABLE,
@@ -205,13 +207,13 @@ _RULES: Sequence[tuple[re.Pattern[str], type[HiveAcidError], str, str | None]] =
 ]
 
 
-def translate(error: BaseException, what: str) -> HiveAcidError:
+def translate(error: BaseException, subject: str) -> HiveAcidError:
     """Translate one error of Spark into an error of this package."""
-    failure = _Failure(error, what)
+    failure = _Failure(error, subject)
     if isinstance(error, ParseException):
-        return BadCondition(f"{what} does not parse: {failure.line}")
+        return InvalidJob(f"{subject} does not parse: {failure.line}")
     if isinstance(error, AnalysisException):
-        return _translate_analysis(error, what, failure.line)
+        return _translate_analysis(error, subject, failure.line)
     for mark, (marked, marked_remedy) in _MARKED.items():
         if mark in failure.text:
             match = re.search(re.escape(mark) + r"(.*?)(?:\n| SQLSTATE|$)", failure.text)
@@ -221,26 +223,26 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
             failure.found = found[0].strip().rstrip(" .")
             return kind(message.format(failure), remedy=remedy)
     if isinstance(error, _DATA_ERRORS):
-        return BadCondition(f"{what}: {failure.line}")
+        return InvalidJob(f"{subject}: {failure.line}")
     if _FILES.search(failure.cause):
-        return StorageError(f"{what}: {failure.cause}", remedy="Look at the table's folder.")
-    return SparkJobFailed(f"{what} failed in Spark: {failure.cause}")
+        return StorageError(f"{subject}: {failure.cause}", remedy="Look at the table's folder.")
+    return JobFailed(f"{subject} failed in Spark: {failure.cause}")
 
 
-def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:
+def _translate_analysis(error: AnalysisException, subject: str, first_line: str) -> HiveAcidError:
     condition = error_condition(error)
     if condition in _UNKNOWN_COLUMN:
-        return UnknownColumn(f"{what} names an unknown column: {first_line}")
+        return UnknownColumn(f"{subject} names an unknown column: {first_line}")
     if condition.startswith("DATATYPE_MISMATCH"):
-        return TypeMismatch(f"{what}: {first_line}")
+        return TypeMismatch(f"{subject}: {first_line}")
     if condition in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-        return EmptySource(f"{what}: {first_line}", remedy="Check the path of the source.")
+        return EmptySource(f"{subject}: {first_line}", remedy="Check the path of the source.")
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return InvalidJob(
-            f"{what} names a table that is not among its inputs: {first_line}",
+            f"{subject} names a table that is not among its inputs: {first_line}",
             remedy="Give every table of the query a name in the source's inputs.",
         )
-    return BadCondition(f"{what} does not resolve: {first_line}")
+    return InvalidJob(f"{subject} does not resolve: {first_line}")
 
 
 def _reading(text: str, cause: str) -> str:

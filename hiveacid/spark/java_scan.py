@@ -16,9 +16,16 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from hiveacid.errors import ApplicationNotFound, UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
+from hiveacid.spark.java_objects import (
+    empty_array,
+    java_class,
+    java_context,
+    java_session,
+    kept_objects,
+    temporary_folder,
+)
 from hiveacid.spark.session import session_time_zone
-from hiveacid.spark.spark_versions import java_class
 
 JARS = files("hiveacid.spark") / "jars"
 # The entry of a jar with the digest of its sources.
@@ -27,8 +34,8 @@ SOURCES = "hiveacid-scan.sources"
 _FORMAT = 2
 _CLASS = "org.hiveacid.spark.AcidScan"
 _MUTABLE = "org.apache.spark.util.MutableURLClassLoader"
-# The attribute of a context with the object.
-_SCAN = "_hiveacid_scan"
+# The name of the object among those that are kept for a context.
+_SCAN = "scan"
 _FIRST_USE = Lock()
 
 
@@ -43,13 +50,13 @@ def scan_jar(scala: str) -> bytes:
     The content, as the package may be in a zip.
 
     Raises:
-        ApplicationNotFound: The package lacks it.
+        SoftwareMissing: The package lacks it.
     """
     jar = JARS / jar_name(scala)
     try:
         return jar.read_bytes()
     except OSError as error:
-        raise ApplicationNotFound(
+        raise SoftwareMissing(
             f"The jar for Spark with Scala {scala} is missing: {jar}.",
             remedy="Install the package from its wheel. In a checkout, run `make setup`, also before "
             "`pip install .`.",
@@ -68,15 +75,15 @@ def java_scan(spark: SparkSession) -> Any:
     The first call for a context gives the jar to its driver and its executors.
 
     Raises:
-        ApplicationNotFound: The package lacks the jar for this Spark.
-        UnsupportedSpark: Spark cannot load the class, or has it from a jar of another version.
+        SoftwareMissing: The package lacks the jar for this Spark; or Spark cannot load the class,
+            or has it from a jar of another version.
     """
-    kept = vars(spark.sparkContext)
-    if _SCAN not in kept:
+    attributes = kept_objects(spark)
+    if _SCAN not in attributes:
         with _FIRST_USE:
-            if _SCAN not in kept:
-                kept[_SCAN] = _first_use(spark)
-    return kept[_SCAN]
+            if _SCAN not in attributes:
+                attributes[_SCAN] = _first_use(spark)
+    return attributes[_SCAN]
 
 
 def scan_frame(
@@ -116,19 +123,17 @@ def scan_frame(
         "deletes": deletes,
         "files": files,
     }
-    session: Any = spark._jsparkSession
-    return DataFrame(java_scan(spark).frame(session, json.dumps(plan)), spark)
+    return DataFrame(java_scan(spark).frame(java_session(spark), json.dumps(plan)), spark)
 
 
 def _first_use(spark: SparkSession) -> Any:
-    context: Any = spark.sparkContext
     version: str = java_class(spark, "scala.util.Properties").versionNumberString()
     scala = version.rpartition(".")[0]
     jar = scan_jar(scala)
     sources = sources_of(jar)
     # A copy that Spark removes at its end: the package may be replaced while Spark runs. Executors
     # keep jars by their names.
-    copy = Path(context._temp_dir, jar_name(f"{scala}-{sources[:16]}"))
+    copy = temporary_folder(spark) / jar_name(f"{scala}-{sources[:16]}")
     copy.write_bytes(jar)
     try:
         loaded = _loaded_class(spark, copy)
@@ -136,27 +141,27 @@ def _first_use(spark: SparkSession) -> Any:
         matches = scan.sources() == sources
     except Py4JError as error:
         reason = " ".join(str(error).splitlines()[:2])
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"Spark cannot load the class {_CLASS}: {reason}",
             remedy=f"Start Spark with {JARS / jar_name(scala)} in spark.jars, and without such a jar "
             "of another version.",
         ) from error
     if not matches:
         place = loaded.getProtectionDomain().getCodeSource().getLocation()
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f"Spark has loaded the class {_CLASS} from {place}, a jar of another version of this "
             "package.",
             remedy="Remove it from spark.jars, --jars, and the class paths of Spark, then start Spark "
             f"again; or replace it by {JARS / jar_name(scala)}.",
         )
     # Even if the driver had the class before: the executors may lack it.
-    context._jsc.sc().addJar(str(copy))
+    java_context(spark).sc().addJar(str(copy))
     return scan
 
 
 def _loaded_class(spark: SparkSession, jar: Path) -> Any:
     """Load the class, from this jar if the driver lacks the class."""
-    loader = spark._jsparkSession.sharedState().jarClassLoader()
+    loader = java_session(spark).sharedState().jarClassLoader()
     try:
         return loader.loadClass(_CLASS)
     except Py4JJavaError:
@@ -171,7 +176,5 @@ def _loaded_class(spark: SparkSession, jar: Path) -> Any:
 
 def _new_object(spark: SparkSession, loaded: Any) -> Any:
     # By reflection: Java's side of Py4J searches for classes by name in another loader.
-    gateway: Any = spark.sparkContext._gateway
-    types = gateway.new_array(java_class(spark, "java.lang.Class"), 0)
-    arguments = gateway.new_array(java_class(spark, "java.lang.Object"), 0)
-    return loaded.getConstructor(types).newInstance(arguments)
+    types = empty_array(spark, "java.lang.Class")
+    return loaded.getConstructor(types).newInstance(empty_array(spark, "java.lang.Object"))

@@ -55,26 +55,26 @@ def in_groups(spark: SparkSession, work: Callable[[T], R], items: Sequence[T]) -
     An error ends its task, which Spark then repeats with all items of the task.
     """
     context = spark.sparkContext
-    most = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
-    count = min(len(items), most)
+    task_limit = max(_TASKS_PER_CORE * context.defaultParallelism, _FEWEST_TASKS)
+    count = min(len(items), task_limit)
     numbered = [*enumerate(items)]
     groups = [numbered[first::count] for first in range(count)]
 
     def run(group: Sequence[tuple[int, T]]) -> list[tuple[int, R]]:
         return [(number, work(item)) for number, item in group]
 
-    done = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
-    return [result for _, result in sorted(done, key=itemgetter(0))]
+    results = chain.from_iterable(context.parallelize(groups, count).map(run).collect())
+    return [result for _, result in sorted(results, key=itemgetter(0))]
 
 
 def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
     """Return errors of a task as results, since Spark would convert them to a page of text."""
-    caught = Caught(work)
+    catching_work = Caught(work)
 
     def run(item: T) -> R | HiveAcidError:
         use_one_heap()
         try:
-            return caught(item)
+            return catching_work(item)
         finally:
             _forget_archives()
 

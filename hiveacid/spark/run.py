@@ -32,6 +32,7 @@ from hiveacid.rules.texts import plural
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.export import export_changes
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_session
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.spark_versions import to_arrow
 from hiveacid.spark.statements.engine import SparkEngine
@@ -74,13 +75,13 @@ class SparkProgressLog:
 
     def describe(self) -> str | None:
         """Return a description of Spark's current work; None without active stages."""
-        active = self._spark._jsparkSession.sparkContext().statusStore().activeStages()
+        active = java_session(self._spark).sparkContext().statusStore().activeStages()
         stages = [active.apply(number) for number in range(active.size())]
         if not stages:
             return None
         tasks = sum(stage.numTasks() for stage in stages)
-        done = sum(stage.numCompleteTasks() for stage in stages)
-        message = f"Spark has done {done} of {plural(tasks, 'task')}"
+        finished_tasks = sum(stage.numCompleteTasks() for stage in stages)
+        message = f"Spark has done {finished_tasks} of {plural(tasks, 'task')}"
         for count, verb in (
             (sum(stage.outputRecords() for stage in stages), "written"),
             (sum(stage.inputRecords() for stage in stages), "read"),
@@ -90,12 +91,12 @@ class SparkProgressLog:
         return message
 
     def _log_progress(self) -> None:
-        rest = REPORT_SECONDS
-        while not self._over.wait(rest):
-            rest = PhaseLog.last + REPORT_SECONDS - time.monotonic()
-            if rest > 0:
+        pause = REPORT_SECONDS
+        while not self._over.wait(pause):
+            pause = PhaseLog.last + REPORT_SECONDS - time.monotonic()
+            if pause > 0:
                 continue
-            rest = REPORT_SECONDS
+            pause = REPORT_SECONDS
             try:
                 message = self.describe()
             except (Py4JError, OSError):
@@ -108,22 +109,22 @@ class SparkProgressLog:
 
 
 def query_rows(
-    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int
+    spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int | None
 ) -> pa.Table:
-    """The first rows of a query, whose tables are all read in one transaction.
+    """The rows of a query, whose tables are all read in one transaction.
 
     Args:
         spark: The session, which is not changed.
         metastore: The options of the metastore connection.
         query: The query.
-        limit: The maximum number of rows.
+        limit: The maximum number of rows; None returns all of them.
     """
     with MetastoreClient(metastore) as client:
         source = SourceFrame(spark, client, query)
         with Transaction(client, reads=source.acid_tables) as txn:
-            rows = source.frame(TableReader(client, txn)).limit(limit)
+            rows = source.frame(TableReader(client, txn))
             with translated_spark_errors("The query"):
-                return to_arrow(rows)
+                return to_arrow(rows if limit is None else rows.limit(limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,8 @@ def execute(job: Job, driver: Driver) -> Report:
 @execute.register
 def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
     def run_one(statement: ScriptedJob, number: int) -> RunReport | CompactReport:
-        several = len(job.statements) > 1
-        about = f"statement {number} of {len(job.statements)}" if several else ""
+        has_siblings = len(job.statements) > 1
+        about = f"statement {number} of {len(job.statements)}" if has_siblings else ""
         report = execute(statement, replace(driver, about=about))
         assert isinstance(report, RunReport | CompactReport)
         return report
@@ -220,20 +221,20 @@ def _compact(job: CompactJob, driver: Driver) -> CompactReport:
 @execute.register
 def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
     with driver.client() as client:
-        left = create_table_of(driver.spark, client, job, driver.batches)
-    if left is not None:
-        return left
+        final_report = create_table_of(driver.spark, client, job, driver.batches)
+    if final_report is not None:
+        return final_report
     try:
-        done = _write(job.insert, driver)
+        report = _write(job.insert, driver)
     except HiveAcidError as error:
-        again = (
+        repetition = (
             "another attempt of this statement continues with it; drop it before another one"
             if job.run_token
             else "drop it to try again"
         )
-        error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
+        error.remedy = f"{error.remedy} {job.target} has been created: {repetition}.".lstrip()
         raise
-    return replace(done, job=job.tag)
+    return replace(report, job=job.tag)
 
 
 @execute.register
@@ -274,14 +275,32 @@ def _require_counts_only(options: WriteOptions, _: Sequence[Statement]) -> None:
 @execute.register(TruncateJob)
 @execute.register(TransactionJob)
 def _write(job: Job, driver: Driver) -> RunReport:
-    options = WriteOptions.of(job, job.token, ranges_of(job))
-    watching = driver.watching
     with driver.client() as client:
-        statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
         engine = SparkEngine(driver.spark, driver.batches)
-        done = run_statements(engine, client, options, watching, statements)
+        return change_rows(engine, client, job, driver.watching)
+
+
+def change_rows(
+    engine: SparkEngine,
+    client: MetastoreClient,
+    job: Job,
+    observers: Sequence[PhaseObserver] = (),
+    frames: Mapping[str, DataFrame] | None = None,
+) -> RunReport:
+    """Run a change of rows on Spark, exactly once.
+
+    Args:
+        engine: Spark.
+        client: The metastore.
+        job: The change.
+        observers: Observers of the phases.
+        frames: The rows of batches that keep the settings of their session.
+    """
+    options = WriteOptions.of(job, job.token, ranges_of(job))
+    statements = [statement_of(part, engine.spark, job.orc_codec, frames) for part in job.parts]
+    done = run_statements(engine, client, options, observers, statements)
     if done.already_done and done.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
-        for observer in watching:
+        for observer in observers:
             observer.opened(done.txn_id, done.write_ids)
     return done

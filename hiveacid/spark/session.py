@@ -9,6 +9,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -16,9 +17,9 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from hiveacid.errors import UserError
 from hiveacid.metastore.dev.distribution import find_java
 from hiveacid.metastore.txn.transaction import end_all_reads
+from hiveacid.spark.java_objects import java_class, java_frame, java_session, kept_objects
 from hiveacid.spark.spark_versions import (
     error_condition,
-    java_class,
     java_datasets,
     java_sessions,
     silence,
@@ -69,16 +70,12 @@ APPLICATION_SETTINGS = {
 }
 # The local properties that a job group changes for all following jobs.
 _OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-# The attribute of a context with the session that `scan_session` copies.
-_TEMPLATE = "_hiveacid_template"
-# The attribute of a context with the sessions of reads by their time zones.
-_READING = "_hiveacid_reading"
-# The attribute of a session for scans with the trees of the texts that were parsed in it.
-PARSED = "_hiveacid_parsed"
-# The attribute of a session with its parser.
-_PARSER = "_hiveacid_parser"
-# The attribute of a context with the object of Java that knows the active session.
-_SESSIONS = "_hiveacid_sessions"
+# Objects that are kept for a context: the session that `scan_session` copies, the sessions of reads by
+# their time zones, and the object of Java that knows the active session.
+_TEMPLATE, _READING, _SESSIONS = "template", "reading", "sessions"
+# The trees of the texts that were parsed in a session for scans, and the parsers of sessions.
+_PARSED: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
+_PARSERS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is also raised and reported in one line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -94,7 +91,7 @@ def application_session(
         settings: More settings, which precede those of this package.
 
     Raises:
-        JavaMissing: No Java, or one of an unsupported version, was found to start Spark with.
+        SoftwareMissing: No Java, or one of an unsupported version, was found to start Spark with.
     """
     # Tasks on this machine run in the driver's interpreter, which has all their imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -117,16 +114,16 @@ def scan_session(spark: SparkSession) -> SparkSession:
     The settings are read from the session of the scan, even if the frame is moved to another
     session or joined with its frames: the user's own session is not changed.
     """
-    context: Any = spark.sparkContext
-    template = vars(context).get(_TEMPLATE)
+    kept = kept_objects(spark)
+    template: SparkSession | None = kept.get(_TEMPLATE)
     if template is None:
         # A session without views, which is never used: a copy of it takes three calls of Java, and
         # the settings take thirty.
-        template = vars(context)[_TEMPLATE] = _template(spark)
+        template = kept[_TEMPLATE] = _template(spark)
     session = cloned_session(template)
-    session._jsparkSession.conf().set(TIME_ZONE, session_time_zone(spark))
+    java_session(session).conf().set(TIME_ZONE, session_time_zone(spark))
     # The same conditions are examined several times while a statement is prepared.
-    vars(session)[PARSED] = {}
+    _PARSED[session] = {}
     return session
 
 
@@ -135,18 +132,23 @@ def reading_session(spark: SparkSession) -> SparkSession:
 
     Its settings must not be changed.
     """
-    shared: dict[str, SparkSession] = vars(spark.sparkContext).setdefault(_READING, {})
+    shared: dict[str, SparkSession] = kept_objects(spark).setdefault(_READING, {})
     zone = session_time_zone(spark)
     if zone not in shared:
         shared[zone] = scan_session(spark)
     session = copy(shared[zone])
-    vars(session)[PARSED] = {}
+    _PARSED[session] = {}
     return session
+
+
+def parsed_texts(spark: SparkSession) -> dict[str, Any]:
+    """Return the trees of the texts that were parsed in a session; empty if it is not for scans."""
+    return _PARSED.get(spark, {})
 
 
 def _template(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
-    configured = session._jsparkSession.conf()
+    configured = java_session(session).conf()
     for key in configured.getAll().keySet().mkString("\n").split("\n"):
         legacy = key.startswith(_LEGACY) and not key.startswith(_OF_FILES)
         if legacy and configured.isModifiable(key):
@@ -158,15 +160,15 @@ def _template(spark: SparkSession) -> SparkSession:
     return session
 
 
-def session_holding(spark: SparkSession, kept: object) -> SparkSession:
+def session_holding(spark: SparkSession, content: object) -> SparkSession:
     """Return the same session as another object, which refers to an object.
 
     A frame refers to its session, as do the frames that are made from it: so the object is kept
     until the last of them is collected.
     """
-    same = copy(spark)
-    vars(same)["_kept"] = kept
-    return same
+    session_copy = copy(spark)
+    vars(session_copy)["_kept"] = content
+    return session_copy
 
 
 def end_reads_on_stop(spark: SparkSession) -> None:
@@ -198,7 +200,7 @@ def evaluating_session(spark: SparkSession) -> SparkSession:
 
 def cloned_session(spark: SparkSession) -> SparkSession:
     """A session with the settings of another one, and with its current views."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
@@ -207,7 +209,7 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     Names and time zones that were resolved in the old session do not change.
     """
     # A view for all sessions would also work, but costs the driver thirty times as much.
-    rows = java_datasets(session).ofRows(session._jsparkSession, frame._jdf.logicalPlan())
+    rows = java_datasets(session).ofRows(java_session(session), java_frame(frame).logicalPlan())
     return DataFrame(rows, session)
 
 
@@ -218,30 +220,30 @@ def sql_parser(spark: SparkSession) -> Iterator[Any]:
     The settings of Spark's parser are those of the thread's active session, whose owner may have changed
     them: a checked text could then be read otherwise when it runs.
     """
-    context, session = vars(spark.sparkContext), vars(spark)
+    kept = kept_objects(spark)
     # Each part of a path to an object is a call of Java.
-    if _SESSIONS not in context:
-        context[_SESSIONS] = java_sessions(spark)
-    if _PARSER not in session:
-        session[_PARSER] = spark._jsparkSession.sessionState().sqlParser()
-    sessions = context[_SESSIONS]
+    if _SESSIONS not in kept:
+        kept[_SESSIONS] = java_sessions(spark)
+    if spark not in _PARSERS:
+        _PARSERS[spark] = java_session(spark).sessionState().sqlParser()
+    sessions = kept[_SESSIONS]
     # Without an active session, Spark uses the default one.
-    before = sessions.active()
-    sessions.setActiveSession(spark._jsparkSession)
+    previous_session = sessions.active()
+    sessions.setActiveSession(java_session(spark))
     try:
-        yield session[_PARSER]
+        yield _PARSERS[spark]
     finally:
-        sessions.setActiveSession(before)
+        sessions.setActiveSession(previous_session)
 
 
-def require_utc(spark: SparkSession, what: str) -> None:
+def require_utc(spark: SparkSession, subject: str) -> None:
     """Refuse to process timestamps if Spark's time zone is not UTC."""
     java_zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     session_zone = session_time_zone(spark)
     utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
     if java_zone not in utc or session_zone not in utc:
         raise UserError(
-            f"{what} has timestamps, and Spark runs in the zones {java_zone} (Java) and "
+            f"{subject} has timestamps, and Spark runs in the zones {java_zone} (Java) and "
             f"{session_zone} (session): Hive would show them shifted.",
             remedy="Start Spark with -Duser.timezone=UTC for driver and executors and "
             "spark.sql.session.timeZone=UTC.",
@@ -250,14 +252,14 @@ def require_utc(spark: SparkSession, what: str) -> None:
 
 def session_time_zone(spark: SparkSession) -> str:
     """The time zone for timestamps in a session."""
-    return spark._jsparkSession.conf().get(TIME_ZONE) or "UTC"
+    return java_session(spark).conf().get(TIME_ZONE) or "UTC"
 
 
 @contextmanager
 def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
     """Cancel the body's Spark jobs after an error, so that no job continues writing."""
     context = spark.sparkContext
-    before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
+    properties_before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
     context.setJobGroup(group, description, interruptOnCancel=True)
     try:
         yield
@@ -265,7 +267,7 @@ def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterat
         context.cancelJobGroup(group)
         raise
     finally:
-        for name, value in before.items():
+        for name, value in properties_before.items():
             context.setLocalProperty(name, value)  # type: ignore[arg-type]
 
 
@@ -311,6 +313,6 @@ def file_writer(frame: DataFrame, location: str) -> DataFrameWriter:
 
 def _uploads(spark: SparkSession) -> bool:
     """Whether Spark has the committer, and it is not switched off."""
-    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    hadoop = java_session(spark).sessionState().newHadoopConf()
     loadable = java_class(spark, "org.apache.spark.util.Utils").classIsLoadable(_PROTOCOL)
     return bool(loadable and hadoop.getBoolean("fs.s3a.committer.magic.enabled", True))

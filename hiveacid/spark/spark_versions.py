@@ -19,9 +19,20 @@ from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.errors import InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameter_places
+from hiveacid.spark.java_objects import (
+    collected_batches,
+    java_batches,
+    java_class,
+    java_column,
+    java_context,
+    java_frame,
+    java_session,
+    kept_active_session,
+    scala_object,
+)
 
 SPARK_4_0, SPARK_4_1 = (4, 0), (4, 1)
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
@@ -58,7 +69,7 @@ def stable_shuffles() -> dict[str, str]:
 
 
 @contextmanager
-def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
+def requiring_stages_run_once(spark: SparkSession, subject: str) -> Iterator[None]:
     """Refuse the results of jobs in which Spark recomputed a stage whose rows may have changed.
 
     Spark before 4.1 combines the rows of both runs of the stage, without an error: rows would be
@@ -66,52 +77,51 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
 
     Args:
         spark: The session of the jobs.
-        what: The name of the work, at the beginning of the message.
+        subject: The name of the work, at the beginning of the message.
 
     Raises:
-        SparkJobFailed: A stage was recomputed.
+        JobFailed: A stage was recomputed.
     """
     if VERSION >= SPARK_4_1:
         yield
         return
-    context: Any = spark.sparkContext
     # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
-    newest = next(_newest_jobs(context), None)
-    before = -1 if newest is None else newest.number
+    newest = next(_newest_jobs(spark), None)
+    newest_before = -1 if newest is None else newest.number
     yield
-    seen: set[int] = set()
-    oldest = before + 1
-    written: set[str] = set()
-    for job in _newest_jobs(context):
+    stages: set[int] = set()
+    oldest = newest_before + 1
+    rdds_by_stage: set[str] = set()
+    for job in _newest_jobs(spark):
         oldest = job.number
-        if job.number <= before:
+        if job.number <= newest_before:
             break
         attempts = {
             stage: attempt
             for stage in job.stages
-            if (attempt := _newest_attempt(context, stage)) is not None
+            if (attempt := _newest_attempt(spark, stage)) is not None
         }
         skipped = sum(str(attempt.status()) == "SKIPPED" for attempt in attempts.values())
         # Spark removes the records of skipped stages before all others.
         if len(set(job.stages)) - len(attempts) > max(job.skipped - skipped, 0):
-            raise _unrecorded(what, "stage")
+            raise _unrecorded(subject, "stage")
         for stage, recorded in attempts.items():
-            if stage in seen:
+            if stage in stages:
                 continue
-            seen.add(stage)
+            stages.add(stage)
             rdds = str(recorded.rddIds().mkString(","))
             # A stage that a later job computes for lost output has another id, but the same RDDs.
-            if recorded.attemptId() > 0 or rdds in written:
-                raise SparkJobFailed(
-                    f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
+            if recorded.attemptId() > 0 or rdds in rdds_by_stage:
+                raise JobFailed(
+                    f"{subject}: Spark {pyspark.__version__} lost the output of a stage and computed "
                     "it again; the two results may differ.",
                     remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
                     "are equal.",
                 )
             if recorded.shuffleWriteRecords() > 0:
-                written.add(rdds)
-    if oldest > before + 1:
-        raise _unrecorded(what, "job")
+                rdds_by_stage.add(rdds)
+    if oldest > newest_before + 1:
+        raise _unrecorded(subject, "job")
 
 
 class _Job(NamedTuple):
@@ -128,9 +138,9 @@ class _Job(NamedTuple):
     skipped: int
 
 
-def _newest_jobs(context: Any) -> Iterator[_Job]:
+def _newest_jobs(spark: SparkSession) -> Iterator[_Job]:
     """Yield the application's jobs, the newest first."""
-    java = context._jsc.sc()
+    java = java_context(spark).sc()
     # Spark records jobs and the attempts of stages in another thread.
     java.listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
     jobs = java.statusStore().jobsList(None)
@@ -141,67 +151,55 @@ def _newest_jobs(context: Any) -> Iterator[_Job]:
         yield _Job(job.jobId(), numbers, job.numSkippedStages())
 
 
-def _newest_attempt(context: Any, stage: int) -> Any:
+def _newest_attempt(spark: SparkSession, stage: int) -> Any:
     """Return Spark's record of the newest attempt of a stage; None if it was removed."""
     try:
-        return context._jsc.sc().statusStore().lastStageAttempt(stage)
+        return java_context(spark).sc().statusStore().lastStageAttempt(stage)
     except Py4JJavaError as error:
         if "NoSuchElement" in str(error.java_exception.getClass().getName()):
             return None
         raise
 
 
-def _unrecorded(what: str, kind: str) -> SparkJobFailed:
-    return SparkJobFailed(
-        f"{what}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
+def _unrecorded(subject: str, kind: str) -> JobFailed:
+    return JobFailed(
+        f"{subject}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
         "unknown whether it was computed twice.",
         remedy="Increase spark.ui.retainedJobs and spark.ui.retainedStages, or use Spark 4.1.",
     )
 
 
-def java_class(spark: SparkSession, name: str) -> Any:
-    """A Java class by its full name.
-
-    If the name is resolved in parts, Java searches all archives for each part.
-    """
-    return getattr(spark._jvm, name)
-
-
-def _java_object(spark: SparkSession, name: str) -> Any:
-    return getattr(java_class(spark, f"{name}$"), "MODULE$")
-
-
 def java_datasets(spark: SparkSession) -> Any:
     """The companion object of Java's Dataset, which Spark 4 moved."""
     package = "classic." if VERSION >= SPARK_4_0 else ""
-    return _java_object(spark, f"org.apache.spark.sql.{package}Dataset")
+    return scala_object(spark, f"org.apache.spark.sql.{package}Dataset")
 
 
 def java_sessions(spark: SparkSession) -> Any:
     """The companion object of Java's SparkSession, which Spark 4 moved."""
     package = "classic." if VERSION >= SPARK_4_0 else ""
-    return _java_object(spark, f"org.apache.spark.sql.{package}SparkSession")
+    return scala_object(spark, f"org.apache.spark.sql.{package}SparkSession")
 
 
 def java_expression(spark: SparkSession, column: Column) -> Any:
     """The Java expression of a column; the columns of Spark 4 are independent of a session."""
-    java: Any = column._jc
-    return spark._jsparkSession.expression(java) if VERSION >= SPARK_4_0 else java.expr()
+    java = java_column(column)
+    return java_session(spark).expression(java) if VERSION >= SPARK_4_0 else java.expr()
 
 
-def is_same_expression(written: Any, read: Any) -> bool:
+def is_same_expression(expression: Any, read: Any) -> bool:
     """Whether the text of an expression has the meaning of the expression.
 
     Args:
-        written: The Java expression of a column.
+        expression: The Java expression of a column.
         read: The Java expression that Spark's parser made of its text.
     """
     if VERSION >= SPARK_4_0:
-        return bool(read.equals(written))
+        return bool(read.equals(expression))
     # Columns of Spark 3.5 contain expressions that its parser leaves to the analyzer: only their
     # texts can be compared.
-    return bool(read.sql() == written.sql()) and not any(
-        _INCOMPLETE_TEXTS.search(name) for name in _class_names(written)
+    return bool(read.sql() == expression.sql()) and not any(
+        _INCOMPLETE_TEXTS.search(name) for name in _class_names(expression)
     )
 
 
@@ -245,7 +243,7 @@ def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
         *[java_expression(spark, F.col(name)) for name in columns],
     ]
     sequence = java_class(spark, _PYTHON_UTILS).toSeq(expressions)
-    return DataFrame(frame._jdf.hint("rebalance", sequence), spark)
+    return DataFrame(java_frame(frame).hint("rebalance", sequence), spark)
 
 
 def try_cast(column: Column, type_: types.DataType) -> Column:
@@ -253,13 +251,13 @@ def try_cast(column: Column, type_: types.DataType) -> Column:
     if VERSION >= SPARK_4_0:
         return column.try_cast(type_)
     # The parser of Spark 3.5 knows TRY_CAST, its columns do not.
-    spark, made = SparkSession.active(), cast("Callable[..., Column]", Column)
-    java_type = spark._jsparkSession.parseDataType(type_.json())
-    mode = _java_object(spark, f"{_CATALYST}.expressions.EvalMode").TRY()
-    none = _java_object(spark, "scala.None")
+    spark, to_column = SparkSession.active(), cast("Callable[..., Column]", Column)
+    java_type = java_session(spark).parseDataType(type_.json())
+    mode = scala_object(spark, f"{_CATALYST}.expressions.EvalMode").TRY()
+    no_zone = scala_object(spark, "scala.None")
     make = java_class(spark, f"{_CATALYST}.expressions.Cast")
-    tried = make(java_expression(spark, column), java_type, none, mode)
-    return made(java_class(spark, "org.apache.spark.sql.Column")(tried))
+    cast_expression = make(java_expression(spark, column), java_type, no_zone, mode)
+    return to_column(java_class(spark, "org.apache.spark.sql.Column")(cast_expression))
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:
@@ -267,8 +265,7 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     if VERSION >= SPARK_4_0:
         return frame.toArrow()
     schema = to_arrow_schema(frame.schema)
-    rows: Any = frame
-    batches = rows._collect_as_arrow()
+    batches = collected_batches(frame)
     return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
 
 
@@ -278,35 +275,26 @@ def from_rows(spark: SparkSession, rows: Any, schema: types.StructType | str | N
     PySpark makes the session of such a frame active. A session of this package must not become
     active: a user would change its settings, and search for views in it.
     """
-    before = SparkSession._activeSession
-    try:
-        return spark.createDataFrame(rows, schema)
-    finally:
-        SparkSession._activeSession = before
-        if before is None:
-            java_sessions(spark).clearActiveSession()
-        else:
-            java_sessions(spark).setActiveSession(before._jsparkSession)
+    with kept_active_session() as previous_session:
+        try:
+            return spark.createDataFrame(rows, schema)
+        finally:
+            if previous_session is None:
+                java_sessions(spark).clearActiveSession()
+            else:
+                java_sessions(spark).setActiveSession(java_session(previous_session))
 
 
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a frame with the rows of a table of Arrow."""
     if VERSION >= SPARK_4_0:
         return from_rows(spark, table, None)
-    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
-
-    # Spark 3.5 has the Java side of this, which it uses only for rows of pandas.
-    context: Any = spark.sparkContext
-    java: Any = spark._jvm
     batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-    rows = context._serialize_to_jvm(
-        batches,
-        ArrowStreamSerializer(),
-        java.PythonSQLUtils.readArrowStreamFromFile,
-        java.ArrowIteratorServer,
-    )
+    rows = java_batches(spark, batches)
     schema = from_arrow_schema(table.schema).json()
-    return DataFrame(java.PythonSQLUtils.toDataFrame(rows, schema, spark._jsparkSession), spark)
+    return DataFrame(
+        java_class(spark, "PythonSQLUtils").toDataFrame(rows, schema, java_session(spark)), spark
+    )
 
 
 def with_arrow_column(
@@ -332,17 +320,17 @@ def with_arrow_column(
         arguments = [F.col(quoted(column)) for column in columns]
         return frame.withColumn(name, udf(function, type_)(*arguments))
     # Other Python functions get values of pandas, which cannot hold all values of Hive.
-    before = frame.columns
-    at = [before.index(column) for column in columns]
+    column_names = frame.columns
+    indexes = [column_names.index(column) for column in columns]
 
     def appended(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             arrays = batch.columns
-            computed = function(*[arrays[index] for index in at])
-            yield pa.RecordBatch.from_arrays([*arrays, computed], [*before, name])
+            computed = function(*[arrays[index] for index in indexes])
+            yield pa.RecordBatch.from_arrays([*arrays, computed], [*column_names, name])
 
     # Spark 3.5 takes a dot in the name of a column for the access to a field.
-    numbered = frame.toDF(*[f"c{number}" for number in range(len(before))])
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(column_names))])
     return numbered.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
 
 
@@ -362,7 +350,7 @@ def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str
         values: The literal of each parameter.
 
     Raises:
-        BadCondition: A parameter has no value.
+        InvalidJob: A parameter has no value.
     """
     literals = {name: java_expression(spark, value) for name, value in values.items()}
     if VERSION >= SPARK_4_1:
@@ -373,7 +361,7 @@ def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str
     parts, end = [], 0
     for colon, name in parameter_places(text):
         if name not in literals:
-            raise BadCondition(
+            raise InvalidJob(
                 f"The parameter :{name} has no value.", remedy="Add it to the parameters."
             )
         parts += [text[end:colon], str(literals[name].sql())]
@@ -385,10 +373,10 @@ def python_data_sources() -> Any:
     """The module of data sources in Python.
 
     Raises:
-        UnsupportedSpark: This Spark has none.
+        SoftwareMissing: This Spark has none.
     """
     if VERSION < SPARK_4_0:
-        raise UnsupportedSpark(
+        raise SoftwareMissing(
             f'spark.read.format("hiveacid") needs Spark 4.0; this is Spark {pyspark.__version__}.',
             remedy="Read the table by AcidTable(...).to_df().",
         )

@@ -19,6 +19,11 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Lease
+from hiveacid.parser import questions
+from hiveacid.parser.script import is_use, statements, step_of
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.statements import is_of_spark
+from hiveacid.parser.words import keyword_of
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
@@ -26,7 +31,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import parameters_of
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.python.table import FrameReads
+from hiveacid.spark.python.frames import FrameReads
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.run import Driver, execute
@@ -34,11 +39,6 @@ from hiveacid.spark.session import cloned_session, in_session, scan_session, ses
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.source import SourceInputs
-from hiveacid.sql import questions
-from hiveacid.sql.script import is_use, statements, step_of
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.statements import is_of_spark
-from hiveacid.sql.words import keyword_of
 from hiveacid.tables.definitions.answers import Answer, answer
 from hiveacid.tables.definitions.tables import find_table
 from hiveacid.tables.locations import require_job_access
@@ -94,8 +94,8 @@ class AcidSession:
     ) -> None:
         """Use ``session``."""
         self.spark = spark
-        given = MetastoreOptions.of_environment() if metastore is None else metastore
-        self._client = MetastoreClient(MetastoreOptions.of(given))
+        metastore_options = MetastoreOptions.of_environment() if metastore is None else metastore
+        self._client = MetastoreClient(MetastoreOptions.of(metastore_options))
         self._options = options or WriteOptions()
         self._reads = FrameReads(self._client)
         self._database: str | None = None
@@ -147,18 +147,20 @@ class AcidSession:
             SqlError: A statement is invalid or unsupported; the message contains its position.
             InvalidJob: A statement of Spark would read a transactional table.
         """
-        found = [*statements(text, self.database, params, trusted=True, all_rows=all_rows)]
-        if not found:
+        parsed_statements = [
+            *statements(text, self.database, params, trusted=True, all_rows=all_rows)
+        ]
+        if not parsed_statements:
             raise InvalidJob("The text has no statement.")
         results: list[SqlResult] = []
-        for number, statement in enumerate(found, start=1):
+        for number, statement in enumerate(parsed_statements, start=1):
             try:
                 results.append(self._run(replace(statement, of_session=self._is_read_by_spark)))
             except HiveAcidError as error:
-                if len(found) > 1:
-                    error.what = f"Statement {number} of {len(found)}: {error.what}"
+                if len(parsed_statements) > 1:
+                    error.what = f"Statement {number} of {len(parsed_statements)}: {error.what}"
                 raise
-        reports = [each for each in results if isinstance(each, RunReport | CompactReport)]
+        reports = [result for result in results if isinstance(result, RunReport | CompactReport)]
         if 1 < len(reports) == len(results):
             return ScriptReport.of(reports[0].target, reports)
         return results[-1]
@@ -233,13 +235,13 @@ class AcidSession:
             case questions.Explain(explained):
                 return self._is_left_to_spark(explained)
             case questions.Select(query):
-                return all(isinstance(each, BatchSource) for each in query.inputs.values())
+                return all(isinstance(input_, BatchSource) for input_ in query.inputs.values())
             case ScriptedJob():
                 if step.creates or isinstance(step, DatabaseJob | ConvertJob):
                     return False
                 if not all(map(self._is_spark_table, step.tables)):
                     return False
-                unread = [each for each in _inputs_of(step) if isinstance(each, TableSource)]
+                unread = [tables for tables in _inputs_of(step) if isinstance(tables, TableSource)]
                 if unread:
                     raise InvalidJob(
                         f"{step.tables[0]} is a table of Spark, which cannot read {unread[0].name}.",
@@ -287,10 +289,10 @@ class AcidSession:
     def _by_spark(self, statement: SqlStatement) -> DataFrame:
         self._require_readable_by_spark(statement)
         text = statement.slice(statement.tokens)
-        own = {
+        own_batches = {
             name: statement.params[name] for name in parameters_of(text) & statement.params.keys()
         }
-        return self.spark.sql(bound_query(self.spark, text, own))
+        return self.spark.sql(bound_query(self.spark, text, own_batches))
 
     def _require_readable_by_spark(self, statement: SqlStatement) -> None:
         """Check the query in a statement that Spark runs: ``CREATE TEMPORARY VIEW v AS SELECT …``.
@@ -301,7 +303,7 @@ class AcidSession:
         """
         words = [*map(keyword_of, statement.tokens)]
         start = 1 + next(
-            (at for at, word in enumerate(words) if word in ("AS", "QUERY")), len(words)
+            (index for index, word in enumerate(words) if word in ("AS", "QUERY")), len(words)
         )
         end = len(words)
         while words[start:end][:1] == ["("] and words[end - 1] == ")":
@@ -320,9 +322,9 @@ class AcidSession:
         if self.spark.catalog.databaseExists(statement.database):
             self._database = None
             return self._by_spark(statement)
-        found = answer(self._client, questions.DescribeDatabase(statement.database))
+        database_answer = answer(self._client, questions.DescribeDatabase(statement.database))
         self._database = statement.database
-        return self._frame(found)
+        return self._frame(database_answer)
 
     def _change(self, job: ScriptedJob) -> RunReport | CompactReport:
         bound = replace(job, metastore=self._client.options, **self._options.options)
@@ -367,29 +369,29 @@ class AcidSession:
 
     def _batches(self, inputs: Iterable[Input]) -> dict[str, DataFrame]:
         """The frames of the inputs that Spark reads by itself."""
-        names = [each.name for each in inputs if isinstance(each, BatchSource)]
+        names = [batch.name for batch in inputs if isinstance(batch, BatchSource)]
         return {name: self.spark.table(_quoted(name)) for name in names}
 
-    def _frame(self, found: Answer) -> DataFrame:
+    def _frame(self, result: Answer) -> DataFrame:
         """Return an answer as a frame, with its details as further rows."""
-        rows = [*found.rows]
-        for topic, values in found.details.items():
+        rows = [*result.rows]
+        for topic, values in result.details.items():
             rows += [
                 (f"# {topic}", None),
                 *((name, _text(value)) for name, value in values.items()),
             ]
-        width = len(found.columns)
+        width = len(result.columns)
         padded = [(*row, *[None] * width)[:width] for row in rows]
         fields = []
-        for at, name in enumerate(found.columns):
-            is_number = any(isinstance(row[at], int) for row in padded)
+        for index, name in enumerate(result.columns):
+            is_number = any(isinstance(row[index], int) for row in padded)
             fields.append(StructField(name, LongType() if is_number else StringType()))
         return from_rows(self.spark, padded, StructType(fields))
 
 
 def _inputs_of(job: ScriptedJob) -> list[Input]:
     sources: list[Source] = [source for part in job.parts for source in part.inputs_read.values()]
-    return [each for source in sources for each in inputs_of(source).values()]
+    return [input_ for source in sources for input_ in inputs_of(source).values()]
 
 
 def _quoted(name: str) -> str:

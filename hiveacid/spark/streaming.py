@@ -18,18 +18,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     ConflictError,
     HiveAcidError,
     InvalidJob,
     MetastoreError,
+    PositionMismatch,
     StorageError,
     StreamOvertaken,
 )
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.fields import header_options
 from hiveacid.jobs.job import paths_of, paths_written
-from hiveacid.jobs.options import MetastoreOptions, marked_token
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.stream_job import (
@@ -56,10 +56,11 @@ from hiveacid.records.stream_places import (
 )
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.spark.failures import translate, translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_query, java_session
 from hiveacid.spark.rows.json_bytes import load_json
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -99,9 +100,9 @@ class StreamStateWriter(PhaseObserver):
     def begin(self) -> None:
         """Record the start of a run, with the last batch of the preceding run."""
         with suppress(StorageError):
-            before = self._places.read_state()
-            if before is not None:
-                self._state = replace(self._state, last=before.last)
+            earlier_state = self._places.read_state()
+            if earlier_state is not None:
+                self._state = replace(self._state, last=earlier_state.last)
         self._write()
 
     def batch(self, progress: object) -> None:
@@ -120,9 +121,9 @@ class StreamStateWriter(PhaseObserver):
         if time.monotonic() - self._written_at >= _SECONDS_BETWEEN_SIGNS_OF_LIFE:
             self._write()
 
-    def end(self, why: str) -> None:
+    def end(self, reason: str) -> None:
         """Record the successful end of the run."""
-        self._state = replace(self._state, ended=why)
+        self._state = replace(self._state, ended=reason)
         self._write()
 
     def fail(self, error: BaseException) -> None:
@@ -182,7 +183,9 @@ class StreamMeasures:
         reported = []
         with suppress(PySparkException, Py4JError):
             # Spark's own classes for progress reports need a hundred calls each.
-            reported = [parse_json(progress.json()) for progress in query._jsq.recentProgress()]
+            reported = [
+                parse_json(progress.json()) for progress in java_query(query).recentProgress()
+            ]
         for progress in reported:
             batch_id = progress["batchId"]
             if "addBatch" in progress["durationMs"] and batch_id in self._applied:
@@ -191,7 +194,7 @@ class StreamMeasures:
             for batch_id in sorted(self._applied):
                 self._report_batch(batch_id, {}, observers)
 
-    def report(self, ended: str, seconds: float) -> StreamReport:
+    def report(self, reason: str, seconds: float) -> StreamReport:
         """Return the report on the run."""
         ordered = sorted(self._latencies)
         latency = {
@@ -207,7 +210,7 @@ class StreamMeasures:
             rows_deleted=sum(table.rows_deleted for table in tables),
             tables=tables,
             latency=latency,
-            ended=ended,
+            ended=reason,
             seconds={"stream": round(seconds, 3), **self._phases},
             already_done=self._report.batches > 0 and self._all_done,
         )
@@ -215,54 +218,54 @@ class StreamMeasures:
     def _report_batch(
         self, batch_id: int, progress: Mapping[str, Any], observers: Sequence[PhaseObserver]
     ) -> None:
-        committed, done = self._applied.pop(batch_id)
-        planned = _planned_at(progress) or committed
+        commit_time, report = self._applied.pop(batch_id)
+        plan_time = _planned_at(progress) or commit_time
         latency = None
         if self._before is not None and (interval := self._job.interval) is not None:
             looked, idle_since = self._before
             # After the end of the preceding batch, Spark may have found no rows.
-            if planned - interval.total_seconds() > idle_since:
-                looked = planned - interval.total_seconds()
-            latency = round(max(0.0, committed - looked), 3)
+            if plan_time - interval.total_seconds() > idle_since:
+                looked = plan_time - interval.total_seconds()
+            latency = round(max(0.0, commit_time - looked), 3)
             self._latencies.append(latency)
             del self._latencies[:-_LATENCIES]
-        self._before = planned, committed
+        self._before = plan_time, commit_time
         rows = int(progress.get("numInputRows") or 0)
-        seconds = round(max(0.0, committed - planned), 3)
+        seconds = round(max(0.0, commit_time - plan_time), 3)
         now = StreamProgress(
             name=self._job.name,
             query_id=self._report.query_id or "",
             batch_id=batch_id,
-            txn_id=done.txn_id,
-            write_ids=done.write_ids,
+            txn_id=report.txn_id,
+            write_ids=report.write_ids,
             rows=rows,
             rows_per_second=round(rows / seconds, 1) if seconds else 0.0,
             seconds=seconds,
             latency=latency,
             backlog=_backlog(progress),
-            committed_at=round(committed, 3),
+            committed_at=round(commit_time, 3),
         )
-        self._add(now, done)
-        self._log.note(f"{now} (applied before)" if done.already_done else str(now))
+        self._add(now, report)
+        self._log.note(f"{now} (applied before)" if report.already_done else str(now))
         for observer in observers:
             observer.batch(now)
 
-    def _add(self, now: StreamProgress, done: RunReport) -> None:
+    def _add(self, now: StreamProgress, report: RunReport) -> None:
         self._report = replace(
             self._report,
             batches=self._report.batches + 1,
             last_batch=now.batch_id,
             rows=self._report.rows + now.rows,
             backlog=now.backlog,
-            warnings=tuple(dict.fromkeys((*self._report.warnings, *done.warnings)))[-100:],
+            warnings=tuple(dict.fromkeys((*self._report.warnings, *report.warnings)))[-100:],
         )
-        self._all_done = self._all_done and done.already_done
-        if done.already_done:
+        self._all_done = self._all_done and report.already_done
+        if report.already_done:
             return
-        for table in done.tables:
-            known = self._tables.get(table.table)
-            self._tables[table.table] = table if known is None else known + table
-        for phase, seconds in done.seconds.items():
+        for table in report.tables:
+            table_report = self._tables.get(table.table)
+            self._tables[table.table] = table if table_report is None else table_report + table
+        for phase, seconds in report.seconds.items():
             self._phases[phase] = round(self._phases.get(phase, 0.0) + seconds, 3)
 
 
@@ -276,10 +279,10 @@ def _backlog(progress: Mapping[str, Any]) -> int | None:
     """Number of rows in the source that were not read; None if the source does not count rows."""
     behind = []
     for source in progress.get("sources", ()):
-        read, there = source.get("endOffset"), source.get("latestOffset")
-        if not isinstance(read, dict) or not isinstance(there, dict):
+        read, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(read, dict) or not isinstance(latest, dict):
             return None
-        for topic, partitions in there.items():
+        for topic, partitions in latest.items():
             if not isinstance(partitions, dict):
                 return None
             mine = read.get(topic, {})
@@ -300,7 +303,7 @@ def with_file_system(spark: SparkSession, location: str) -> str:
         return location
     with translated_spark_errors(f"Looking up the file system of {location}"):
         path = java_class(spark, "org.apache.hadoop.fs.Path")(location)
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        configuration = java_session(spark).sessionState().newHadoopConf()
         return str(path.getFileSystem(configuration).makeQualified(path).toString())
 
 
@@ -318,14 +321,14 @@ class StreamCheckpoint:
         """Return the state of the checkpoint, empty if it does not exist.
 
         Raises:
-            CheckpointMismatch: The checkpoint exists, but does not identify its query.
+            PositionMismatch: The checkpoint exists, but does not identify its query.
         """
         content = self._storage.read_small("metadata")
-        planned, done = self._last("offsets"), self._last("commits")
+        last_plan, last_commit = self._last("offsets"), self._last("commits")
         if content is None:
-            if planned == NO_BATCH:
+            if last_plan == NO_BATCH:
                 return CheckpointState(self._storage.location)
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"The checkpoint {self._storage.location} has batches, but no file metadata."
             )
         try:
@@ -333,10 +336,10 @@ class StreamCheckpoint:
         except (ValueError, KeyError, TypeError, RecursionError):
             query_id = None
         if not isinstance(query_id, str) or not query_id:
-            raise CheckpointMismatch(
+            raise PositionMismatch(
                 f"{self._storage.location}/metadata does not contain the id of a query."
             )
-        return CheckpointState(self._storage.location, query_id, planned, done)
+        return CheckpointState(self._storage.location, query_id, last_plan, last_commit)
 
     def offsets_digest(self, batch_id: int) -> str:
         """A digest of the rows of a batch: of its offsets, and of the preceding ones.
@@ -345,15 +348,15 @@ class StreamCheckpoint:
         included. Times and settings are excluded: a batch is the same when it is planned again.
 
         Raises:
-            CheckpointMismatch: The checkpoint does not have the offsets.
+            PositionMismatch: The checkpoint does not have the offsets.
         """
-        until, after = self._offsets(batch_id), self._offsets(batch_id - 1)
-        after += [None] * (len(until) - len(after))
+        until, starts = self._offsets(batch_id), self._offsets(batch_id - 1)
+        starts += [None] * (len(until) - len(starts))
         files = [
             self._logged(source, _log_offset(start), _log_offset(end))
-            for source, (start, end) in enumerate(zip(after, until, strict=False))
+            for source, (start, end) in enumerate(zip(starts, until, strict=False))
         ]
-        text = json.dumps([after, until, files], sort_keys=True, separators=(",", ":"))
+        text = json.dumps([starts, until, files], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _offsets(self, batch_id: int) -> list[Any]:
@@ -366,20 +369,20 @@ class StreamCheckpoint:
             raise self._unreadable(path)
         return [_offset(line) for line in lines[2:]]
 
-    def _logged(self, source: int, after: int, until: int) -> list[Any]:
+    def _logged(self, source: int, start: int, until: int) -> list[Any]:
         """The files that a source has logged between two offsets.
 
         Every tenth file of the log repeats all entries before it, and the others are deleted.
         """
-        wanted = set(range(after + 1, until + 1))
+        wanted = set(range(start + 1, until + 1))
         if not wanted:
             return []
         folder = f"sources/{source}"
         names = {file.path for file in self._storage.list_files(folder, missing_ok=True)}
         compacted = (int(stem) for name in names if (stem := _compacted(name)) is not None)
-        whole = min((number for number in compacted if number > after), default=None)
-        rest = sorted(wanted if whole is None else wanted - set(range(whole + 1)))
-        paths = [f"{folder}/{number}" for number in rest]
+        whole = min((number for number in compacted if number > start), default=None)
+        numbers = sorted(wanted if whole is None else wanted - set(range(whole + 1)))
+        paths = [f"{folder}/{number}" for number in numbers]
         if whole is not None:
             paths.append(f"{folder}/{whole}{_COMPACTED}")
         entries = []
@@ -396,16 +399,16 @@ class StreamCheckpoint:
         """Yield the lines of a file, which may have millions."""
         if not self._storage.exists(path):
             raise self._unreadable(path)
-        left = b""
+        tail = b""
         with self._storage.open_input(path) as source:
             while chunk := source.read(_CHUNK_BYTES):
-                *lines, left = (left + chunk).split(b"\n")
+                *lines, tail = (tail + chunk).split(b"\n")
                 yield from lines
-        if left:
-            yield left
+        if tail:
+            yield tail
 
-    def _unreadable(self, path: str) -> CheckpointMismatch:
-        return CheckpointMismatch(
+    def _unreadable(self, path: str) -> PositionMismatch:
+        return PositionMismatch(
             f"{self._storage.location}/{path} is missing or cannot be read, so the rows of a batch "
             "cannot be compared with those that were applied.",
             remedy="Put the newest checkpoint of the stream there.",
@@ -468,7 +471,7 @@ class StreamRun:
 
         Raises:
             AccessRefused: A location is not allowed.
-            CheckpointMismatch: The table's state does not match the checkpoint.
+            PositionMismatch: The table's state does not match the checkpoint.
             SharedLocation: A table is registered where the stream writes or removes files.
         """
         self._spark = scan_session(spark)
@@ -520,8 +523,8 @@ class StreamRun:
         )
         place = self._place
         if place is not None and place.query_id == state.query_id and place.offsets is not None:
-            planned = self._checkpoint.offsets_digest(place.batch_id)
-            require_same_batch(self._job, place.batch_id, place.offsets, planned)
+            digest = self._checkpoint.offsets_digest(place.batch_id)
+            require_same_batch(self._job, place.batch_id, place.offsets, digest)
         self._places.begin()
         try:
             with translated_spark_errors(f"The stream {self._job.name}"):
@@ -530,14 +533,14 @@ class StreamRun:
             error.remedy = f"Look at the checkpoint {state.location}, and at the source."
             raise
         with _stopped_by_signals(self._stopping):
-            ended = self._wait(query, started)
+            reason = self._wait(query, started)
         self._measures.follow(query, self._observers)
         if self._error is not None:
             raise self._error
         failure = None if self._stopping.is_set() else query.exception()
         if failure is not None:
             raise translate(failure, f"The stream {self._job.name}") from failure
-        return self._measures.report(ended, time.monotonic() - started)
+        return self._measures.report(reason, time.monotonic() - started)
 
     def _start(self) -> Any:
         source = self._job.source
@@ -547,9 +550,9 @@ class StreamRun:
             reader = reader.options(**header_options(source.format, options)).schema(source.schema)
         rows = reader.load()
         if source.format.lower() == "json":
-            given = {name.lower(): value for name, value in options.items()}
-            line = given.get("columnnameofcorruptrecord", "_corrupt_record")
-            rows = load_json(reader, None, line, given.get("mode", ""))
+            options_in_lower_case = {name.lower(): value for name, value in options.items()}
+            line = options_in_lower_case.get("columnnameofcorruptrecord", "_corrupt_record")
+            rows = load_json(reader, None, line, options_in_lower_case.get("mode", ""))
         writer = (
             rows.writeStream.queryName(self._job.name)
             .option("checkpointLocation", self._job.checkpoint)
@@ -600,16 +603,16 @@ class StreamRun:
             if self._stopping.is_set():
                 # Returning would make Spark record the batch as applied.
                 raise _Stopped("The stream ends; this batch will be the first of the next run.")
-            again = self._job.reads_batch_again
+            reads_again = self._job.reads_batch_again
             try:
-                self._apply_patiently(rows.persist() if again else rows, batch_id)
+                self._apply_patiently(rows.persist() if reads_again else rows, batch_id)
             except _Stopped:
                 raise
             except BaseException as error:
                 self._error = error
                 raise
             finally:
-                if again:
+                if reads_again:
                     rows.unpersist()
 
     def _apply_patiently(self, rows: DataFrame, batch_id: int) -> None:
@@ -657,16 +660,16 @@ class StreamRun:
         """Register this query as the writer in the table; two queries cannot do so at once."""
         state = self._checkpoint.state()
         if state.query_id is None:
-            raise CheckpointMismatch(f"The checkpoint {state.location} has vanished.")
-        before = self._place
-        if before is None or before.query_id != state.query_id:
+            raise PositionMismatch(f"The checkpoint {state.location} has vanished.")
+        earlier_place = self._place
+        if earlier_place is None or earlier_place.query_id != state.query_id:
             token = marked_token(f"stream/{self._job.name}", [self._job.target])
             wait = self._job.lock_wait_seconds
             with ExclusiveTable(client, self._home.ref, token, wait):
                 self._place = place = self._places.read()
                 mine = place is not None and place.query_id == state.query_id
-                if place != before and not mine:
-                    raise CheckpointMismatch(
+                if place != earlier_place and not mine:
+                    raise PositionMismatch(
                         f"Another query has just begun to write the stream {self._job.name} into "
                         f"{self._job.target}.",
                         remedy="Let only one driver run the stream.",
@@ -769,10 +772,10 @@ def _secret_options(spark: SparkSession) -> dict[str, str]:
         for name, value in spark.sparkContext.getConf().getAll()
         if name.startswith(SECRET_OPTION)
     }
-    if named := sorted(name for name in secrets if name.lower() in LOCATION_OPTIONS):
+    if location_options := sorted(name for name in secrets if name.lower() in LOCATION_OPTIONS):
         raise InvalidJob(
-            f"The property {SECRET_OPTION}{named[0]} sets a location, which nobody could check.",
-            remedy=f"Set the option {named[0]} of the source.",
+            f"The property {SECRET_OPTION}{location_options[0]} sets a location, which nobody could check.",
+            remedy=f"Set the option {location_options[0]} of the source.",
         )
     return secrets
 
@@ -788,8 +791,8 @@ def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
         print(f"{PROGRESS}Ending the stream after this batch.", flush=True)
         stopping.set()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    handler = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, handler)

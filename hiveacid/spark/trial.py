@@ -4,7 +4,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.location import Location
@@ -42,7 +42,7 @@ def run_trial(spark: SparkSession, folder: str) -> None:
         folder: An empty folder of this machine.
 
     Raises:
-        UnsupportedSpark: The result differs from that of the tested versions.
+        SoftwareMissing: The result differs from that of the tested versions.
     """
     columns = [HiveColumn("id", "int"), HiveColumn("name", "string")]
     # A folder that the caller has made.
@@ -50,8 +50,8 @@ def run_trial(spark: SparkSession, folder: str) -> None:
     table = HiveTable.new(TableRef("trial", "rows"), columns, location=location)
     with translated_spark_errors("The trial of Spark"):
         _write(spark, table)
-        found = _read(spark, table)
-        _require(found == (_ROWS - 1, "name 8"), "rows that were written and read", found)
+        answer = _read(spark, table)
+        _require(answer == (_ROWS - 1, "name 8"), "rows that were written and read", answer)
         _try_differences(spark)
 
 
@@ -65,8 +65,8 @@ def _write(spark: SparkSession, table: HiveTable) -> None:
     stage = row_stager(1, 0, types)
     new = stage(NewFile(tuple(flat.files), Folder(table.folder, inserts.name), 0))
     event = pa.record_batch([[0], [0], [1], [encode_bucket(0, 0)], [_DELETED]], names=[*"pbwxr"])
-    (gone,) = delete_stager([Folder(table.folder, deletes.name)], 2, types, "zlib")([event])
-    for directory, path in ((inserts, new.path), (deletes, gone["path"][0].as_py())):
+    (delete_row,) = delete_stager([Folder(table.folder, deletes.name)], 2, types, "zlib")([event])
+    for directory, path in ((inserts, new.path), (deletes, delete_row["path"][0].as_py())):
         storage.rename(path, f"{directory.name}/{BucketFile(0).name}")
 
 
@@ -85,23 +85,30 @@ def _try_differences(spark: SparkSession) -> None:
     frame = from_arrow(spark, pa.table({"id": [1, 2], "text": ["7", "x"]}))
     doubled = with_arrow_column(frame, "more", _doubled, frame.schema["id"].dataType, ["id"])
     cast = doubled.withColumn("text", try_cast(F.col("text"), frame.schema["id"].dataType))
-    found = to_arrow(rebalanced(cast, ["`id`"])).sort_by("id").to_pydict()
-    _require(found == {"id": [1, 2], "text": [7, None], "more": [2, 4]}, "computed values", found)
+    columns = to_arrow(rebalanced(cast, ["`id`"])).sort_by("id").to_pydict()
+    _require(
+        columns == {"id": [1, 2], "text": [7, None], "more": [2, 4]}, "computed values", columns
+    )
     text = bound_text(spark, "SELECT :a + 1 AS b", {"a": F.lit(41)})
     (answer,) = spark.sql(text).collect()
     _require(answer[0] == 42, "a parameter", answer)
-    one, other = (java_expression(spark, F.expr(each)) for each in ("id + 1", "id + 2"))
-    same = is_same_expression(one, one), is_same_expression(one, other)
-    _require(same == (True, False), "compared expressions", same)
+    first_expression, second_expression = (
+        java_expression(spark, F.expr(text)) for text in ("id + 1", "id + 2")
+    )
+    are_same = (
+        is_same_expression(first_expression, first_expression),
+        is_same_expression(first_expression, second_expression),
+    )
+    _require(are_same == (True, False), "compared expressions", are_same)
 
 
 def _doubled(numbers: pa.Array) -> pa.Array:
     return pa.compute.multiply(numbers, 2)
 
 
-def _require(holds: bool, what: str, found: object) -> None:
+def _require(holds: bool, subject: str, outcome: object) -> None:
     if not holds:
-        raise UnsupportedSpark(
-            f"The trial of this Spark has another result for {what}: {found}.",
+        raise SoftwareMissing(
+            f"The trial of this Spark has another result for {subject}: {outcome}.",
             remedy="Name the folder of a tested Spark in SPARK_HOME.",
         )

@@ -21,11 +21,11 @@ def storage_now(location: Location, txn_id: int) -> datetime:
         location: The folder of a table or a partition.
         txn_id: An open transaction of the caller: a cleaning removes the leftovers of a killed process.
     """
-    hidden = HiddenFolder(location, txn_id)
+    folder = HiddenFolder(location, txn_id)
     try:
-        return storage_now_in(hidden.storage, hidden.name)
+        return storage_now_in(folder.storage, folder.name)
     finally:
-        hidden.remove()
+        folder.remove()
 
 
 def storage_now_in(storage: Storage, folder: str) -> datetime:

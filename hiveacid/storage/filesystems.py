@@ -22,7 +22,6 @@ from hiveacid.errors import (
     DiskFull,
     PermissionRefused,
     StorageError,
-    StorageLoginFailed,
     StorageUnreachable,
     address_without_secrets,
 )
@@ -45,19 +44,19 @@ R = TypeVar("R")
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply a function to many items, in threads if it waits."""
-    listed = list(items)
-    done: list[R] = []
+    all_items = list(items)
+    results: list[R] = []
     started, computing = perf_counter(), thread_time()
-    is_short = len(listed) > THREADS
-    while len(done) < len(listed) and (is_short or len(listed) == 1):
-        done.append(work(listed[len(done)]))
+    is_short = len(all_items) > THREADS
+    while len(results) < len(all_items) and (is_short or len(all_items) == 1):
+        results.append(work(all_items[len(results)]))
         spent, computed = perf_counter() - started, thread_time() - computing
         limit = _COMPUTED if 2 * computed > spent else _SHORT
-        is_short = spent < limit * len(done) + _SLACK
-    if left := listed[len(done) :]:
-        with Threads(min(THREADS, len(left))) as pool:
-            done += pool.map(work, left)
-    return done
+        is_short = spent < limit * len(results) + _SLACK
+    if remaining := all_items[len(results) :]:
+        with Threads(min(THREADS, len(remaining))) as pool:
+            results += pool.map(work, remaining)
+    return results
 
 
 _LOCATION = re.compile(
@@ -114,9 +113,9 @@ def require_no_login(location: str) -> None:
     Raises:
         StorageError: The location has them.
     """
-    if (shown := address_without_secrets(location)) != location:
+    if (address := address_without_secrets(location)) != location:
         raise StorageError(
-            f"The location {shown} contains credentials.",
+            f"The location {address} contains credentials.",
             remedy="Remove them, and give the process that opens it a role or keys in its environment.",
         )
 
@@ -153,7 +152,11 @@ def _storage_error(error: OSError, path: str) -> StorageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"{path} cannot be written: {reason}.")
     if isinstance(error, LoginRefused):
-        return StorageLoginFailed(f"{path} cannot be reached without logging in: {reason}.")
+        return StorageUnreachable(
+            f"{path} cannot be reached without logging in: {reason}.",
+            remedy="On a worker, run kinit or airflow kerberos, and check KRB5CCNAME. In a cluster,"
+            " Spark brings a token for each of spark.kerberos.access.hadoopFileSystems.",
+        )
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionRefused(f"Access to {path} is refused: {reason}.")
     if isinstance(error, ConnectionError | TimeoutError) or error.errno in _UNREACHABLE:
@@ -200,22 +203,22 @@ def google_store() -> fs.FileSystem:
     return fs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=host)
 
 
-def with_directories(found: list[Any], top: str, recursive: bool) -> list[Any]:
+def with_directories(infos: list[Any], top: str, recursive: bool) -> list[Any]:
     """Return the contents of a folder, including its directories.
 
     Args:
-        found: All that Arrow has found below it, at any depth.
+        infos: All that Arrow has found below it, at any depth.
         top: The folder.
         recursive: Whether to include deeper levels.
     """
-    known = {info.path: info for info in found}
+    infos_by_path = {info.path: info for info in infos}
     begin = len(top.rstrip("/")) + 1
-    for info in found:
+    for info in infos:
         parts = info.path[begin:].split("/")
         for depth in range(1, len(parts)):
             path = info.path[:begin] + "/".join(parts[:depth])
-            known.setdefault(path, fs.FileInfo(path, fs.FileType.Directory))
-    return [info for path, info in known.items() if recursive or "/" not in path[begin:]]
+            infos_by_path.setdefault(path, fs.FileInfo(path, fs.FileType.Directory))
+    return [info for path, info in infos_by_path.items() if recursive or "/" not in path[begin:]]
 
 
 # Properties of Hadoop's configuration, as this process finds it

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
 
-from hiveacid.errors import DirectoryMissing, NotAFile, OutsideTable, StorageError
+from hiveacid.errors import DirectoryMissing, MalformedName, NotAFile, StorageError
 from hiveacid.foreign.budget import spend_text
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.location import Location
@@ -171,11 +171,11 @@ class ReadOnlyStorage:
 
     def modified(self, path: str) -> datetime | None:
         """Return the time of a file's last write by the clock of the storage, if there is a file."""
-        written = self._info(path).mtime_ns
-        if written is None:
+        modified_ns = self._info(path).mtime_ns
+        if modified_ns is None:
             return None
         # A file system of this machine accepts times outside of the calendar.
-        return datetime.fromtimestamp(min(max(written / 1e9, 0), _LAST_SECOND), UTC)
+        return datetime.fromtimestamp(min(max(modified_ns / 1e9, 0), _LAST_SECOND), UTC)
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
@@ -221,12 +221,12 @@ class ReadOnlyStorage:
             full = self._full(path)
             whole = recursive or self._filesystem.type_name == "gcs"
             selector = fs.FileSelector(full, recursive=whole, allow_not_found=missing_ok)
-            found = list(self._filesystem.get_file_info(selector))
+            infos = list(self._filesystem.get_file_info(selector))
         if self._filesystem.type_name == "gcs":
-            return with_directories(found, full, recursive)
+            return with_directories(infos, full, recursive)
         if self.is_local:
-            self._add_broken_links(found, path, recursive)
-        return found
+            self._add_broken_links(infos, path, recursive)
+        return infos
 
     def _info(self, path: str) -> Any:
         with translated_errors(self._show(path)):
@@ -237,21 +237,21 @@ class ReadOnlyStorage:
                 return fs.FileInfo(full, fs.FileType.Unknown)
             return info
 
-    def _add_broken_links(self, found: list[Any], path: str, recursive: bool) -> None:
+    def _add_broken_links(self, infos: list[Any], path: str, recursive: bool) -> None:
         """Add the links to a listing that Arrow omits, and refuse objects that may hide rows.
 
         Raises:
             NotAFile: It is neither a file nor a directory.
         """
-        if not found and self._info(path).type == fs.FileType.Unknown:
+        if not infos and self._info(path).type == fs.FileType.Unknown:
             raise NotAFile(f"{self._show(path)} is not a directory.")
         with translated_errors(self._show(path)):
-            found += [
+            infos += [
                 fs.FileInfo(link, fs.FileType.Unknown)
                 for link in _links(self._full(path), recursive)
                 if not os.path.exists(link)
             ]
-        for info in found:
+        for info in infos:
             if info.type == fs.FileType.Unknown:
                 name = self._below(info.path, "")
                 if not any(map(is_hidden, name.split("/"))):
@@ -263,7 +263,7 @@ class ReadOnlyStorage:
             return self._root
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or "\0" in path:
-            raise OutsideTable(f"{path!r} leaves {self.location}.")
+            raise MalformedName(f"{path!r} leaves {self.location}.")
         try:
             path.encode()
         except UnicodeEncodeError:
@@ -384,7 +384,7 @@ class Storage(ReadOnlyStorage):
         """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         with translated_errors(self._show(path)):
-            left: int | None = None
+            count: int | None = None
             while self.exists(path):
                 try:
                     self._filesystem.delete_dir(self._full(path))
@@ -392,8 +392,11 @@ class Storage(ReadOnlyStorage):
                 except OSError:
                     # Some object stores keep directories, and refuse to remove a non-empty one.
                     # Arrow names all of them at once, so fewer remain each time.
-                    before, left = left, len(self._list(path, recursive=True, missing_ok=True))
-                    if self._filesystem.type_name not in _OBJECT_STORES or left == before:
+                    count_before, count = (
+                        count,
+                        len(self._list(path, recursive=True, missing_ok=True)),
+                    )
+                    if self._filesystem.type_name not in _OBJECT_STORES or count == count_before:
                         raise
 
     def _refuse_existing(self, path: str) -> None:
@@ -402,7 +405,7 @@ class Storage(ReadOnlyStorage):
 
     def _refuse_root(self, path: str) -> None:
         if not PurePosixPath(path).parts:
-            raise OutsideTable(f"{self.location} itself is not deleted, only its content.")
+            raise MalformedName(f"{self.location} itself is not deleted, only its content.")
 
 
 class LocalStorage(Storage):
@@ -462,8 +465,8 @@ class LocalStorage(Storage):
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto an existing path."""
-        shown = self._show(target)
-        with self.open_input(source) as old, self.create(target) as new, translated_errors(shown):
+        address = self._show(target)
+        with self.open_input(source) as old, self.create(target) as new, translated_errors(address):
             shutil.copyfileobj(old, new)
 
     def delete_file(self, path: str) -> None:
@@ -496,7 +499,7 @@ class LocalStorage(Storage):
     def _require_inside(self, path: str, folder: str) -> None:
         root, real = os.path.realpath(self._root), os.path.realpath(folder)
         if os.path.commonpath((root, real)) != root:
-            raise OutsideTable(f"{self._show(path)} leads through a link to {real}.")
+            raise MalformedName(f"{self._show(path)} leads through a link to {real}.")
 
 
 class HdfsStorage(Storage):
@@ -604,10 +607,10 @@ class ObjectFile(io.RawIOBase):
 
     def readinto(self, target: Any) -> int:
         """Read up to the size of the buffer or the end."""
-        wanted = min(len(target), self._size - self._at)
-        if wanted <= 0:
+        size = min(len(target), self._size - self._at)
+        if size <= 0:
             return 0
-        content = self._source.read_at(wanted, self._at)
+        content = self._source.read_at(size, self._at)
         target[: len(content)] = content
         self._at += len(content)
         return len(content)

@@ -171,8 +171,8 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if numbered := _NUMBER.search(text):
         return OSError(int(numbered[1]), text)
-    cut = "RPC listener disconnected" in text
-    return NotYet(errno.ECONNABORTED, text) if cut else error
+    is_disconnected = "RPC listener disconnected" in text
+    return NotYet(errno.ECONNABORTED, text) if is_disconnected else error
 
 
 _READ_AHEAD = 64 << 10
@@ -258,14 +258,14 @@ class HdfsFileSystem:
         self._client = client
         self._folder = folder
 
-    def get_file_info(self, wanted: "str | fs.FileSelector") -> "fs.FileInfo | list[fs.FileInfo]":
+    def get_file_info(self, paths: "str | fs.FileSelector") -> "fs.FileInfo | list[fs.FileInfo]":
         """Return information about a path, or about the contents of a directory."""
-        if not isinstance(wanted, str):
-            return self._list(wanted)
+        if not isinstance(paths, str):
+            return self._list(paths)
         try:
-            return _info(self._status(wanted), wanted)
+            return _info(self._status(paths), paths)
         except FileNotFoundError:
-            return fs.FileInfo(wanted, fs.FileType.NotFound)
+            return fs.FileInfo(paths, fs.FileType.NotFound)
 
     def open_input_file(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
@@ -347,7 +347,7 @@ class HdfsFileSystem:
             raise
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        before = _identity(self._status(source))
+        identity = _identity(self._status(source))
 
         def rename() -> None:
             try:
@@ -355,7 +355,7 @@ class HdfsFileSystem:
             except OSError:
                 # After a retry by the client or here because of a lost answer, the source is
                 # missing, or the target exists, although the rename succeeded.
-                if not self._is(target, before) or self._is(source, before):
+                if not self._is(target, identity) or self._is(source, identity):
                     raise
 
         ask(rename)
@@ -375,24 +375,24 @@ class HdfsFileSystem:
     def _status(self, path: str) -> Any:
         return ask(self._client.get_file_info, path)
 
-    def _list(self, wanted: "fs.FileSelector") -> list["fs.FileInfo"]:
-        found, folders = [], [wanted.base_dir.rstrip("/") or "/"]
+    def _list(self, selector: "fs.FileSelector") -> list["fs.FileInfo"]:
+        infos, folders = [], [selector.base_dir.rstrip("/") or "/"]
         while folders:
             folder = folders.pop()
             try:
                 entries = ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
             except FileNotFoundError:
-                if wanted.allow_not_found:
+                if selector.allow_not_found:
                     continue  # Removed concurrently.
                 raise
             for entry in entries:
                 path = f"{folder.rstrip('/')}/{entry.path.rpartition('/')[2]}"
                 if not entry.isdir and entry.path.rstrip("/") == folder:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-                found.append(_info(entry, path))
-                if entry.isdir and wanted.recursive:
+                infos.append(_info(entry, path))
+                if entry.isdir and selector.recursive:
                     folders.append(path)
-        return found
+        return infos
 
 
 class _Input(io.RawIOBase):

@@ -26,7 +26,7 @@ class ReadingTransaction(Protocol):
     def txn_id(self) -> int:
         """Its id."""
 
-    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+    def own_temporarily(self, remove: Callable[[], None], subject: str) -> None:
         """Register files to remove at the end of the transaction."""
 
 
@@ -173,8 +173,8 @@ class TableOfFolder:
             storage: A folder of the table.
             paths: The files and directories in it.
         """
-        found = foreign_removals(paths, self.identity)
-        return [folder for folder in found if not storage.is_link(folder)]
+        folders = foreign_removals(paths, self.identity)
+        return [folder for folder in folders if not storage.is_link(folder)]
 
     def directories(self, storage: ReadOnlyStorage) -> list[str]:
         """List the names of the directories in a folder, which may be missing.
@@ -200,57 +200,57 @@ class TableOfFolder:
             HiddenFiles: There are some, and this process has no lock.
             StorageError: A name is used again, or the folder cannot be changed.
         """
-        if not (found := self.hidden_in(storage, paths)):
+        if not (hidden_folders := self.hidden_in(storage, paths)):
             return False
         if self.confirm is None:
             raise HiddenFiles(
-                f"{storage.location.rstrip('/')}/{found[0]} hides files that may be of this table:"
+                f"{storage.location.rstrip('/')}/{hidden_folders[0]} hides files that may be of this table:"
                 " it is of a removal for an earlier table of this name."
             )
         # After the listing: a removal for an even later table is not in it.
         self.confirm()
-        for hidden in found:
-            put_back(Storage.of(storage.location), hidden)
+        for hidden_folder in hidden_folders:
+            put_back(Storage.of(storage.location), hidden_folder)
         return True
 
 
-def put_back(storage: Storage, hidden: str) -> None:
+def put_back(storage: Storage, hidden_path: str) -> None:
     """Give the files that a process has hidden for an earlier table their names again.
 
     Several processes may do this at once, and any of them may be killed.
 
     Args:
         storage: The folder of the table.
-        hidden: The path of the hidden folder.
+        hidden_path: The path of the hidden folder.
 
     Raises:
         StorageError: A name is used again.
     """
     # Nobody else changes the folder under its new name, which still contains the earlier table.
-    own = f"{hidden[:-_UNIQUE]}{_unique()}"
-    if not _rename(storage, hidden, own):
+    claimed_path = f"{hidden_path[:-_UNIQUE]}{_unique()}"
+    if not _rename(storage, hidden_path, claimed_path):
         return
-    parent = hidden.rpartition("/")[0]
-    names = storage.list_directories(own, missing_ok=True)
-    names += [file.path for file in storage.list_files(own, missing_ok=True)]
+    parent = hidden_path.rpartition("/")[0]
+    names = storage.list_directories(claimed_path, missing_ok=True)
+    names += [file.path for file in storage.list_files(claimed_path, missing_ok=True)]
     for name in names:
-        _put_back(storage, f"{own}/{name}", f"{parent}/{name}".lstrip("/"))
-    storage.delete_directory(own)
+        _put_back(storage, f"{claimed_path}/{name}", f"{parent}/{name}".lstrip("/"))
+    storage.delete_directory(claimed_path)
 
 
-def _put_back(storage: Storage, hidden: str, public: str) -> None:
+def _put_back(storage: Storage, hidden_path: str, public: str) -> None:
     """Give a file or a directory its name again, unless another process does so.
 
     Raises:
         StorageError: The name is used again.
     """
     try:
-        _rename(storage, hidden, public)
+        _rename(storage, hidden_path, public)
     except StorageError as error:
         if not storage.exists(public):
             raise
         raise StorageError(
-            f"{storage.location.rstrip('/')}/{hidden} cannot be put back: {public} exists again.",
+            f"{storage.location.rstrip('/')}/{hidden_path} cannot be put back: {public} exists again.",
             remedy="Compare the two by their rows and notes, and move the one away that is not of"
             " this table.",
         ) from error

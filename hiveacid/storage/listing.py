@@ -9,10 +9,11 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any, BinaryIO
 
-from hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
+from hiveacid.errors import CorruptFile, UnsupportedFile, VersionGone
 from hiveacid.foreign.budget import Threads
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.directory import (
+    UNKNOWN_MARKER,
     AcidDirectory,
     FileStatus,
     Rules,
@@ -82,8 +83,8 @@ def list_files(
         paths = chain(directories, (file.path for file in files))
         if table is not None and table.put_back_hidden(storage, paths):
             continue
-        filled = {file.path.partition("/")[0] for file in files}
-        empty = sorted(name for name in directories if name not in filled)
+        names_with_files = {file.path.partition("/")[0] for file in files}
+        empty = sorted(name for name in directories if name not in names_with_files)
         # A directory whose files were not there yet, or have been removed, would seem empty, too.
         if all(is_hidden(name) or _is_empty(storage, name) for name in empty):
             files.sort(key=lambda file: file.path)
@@ -128,11 +129,13 @@ def read_state(
     def data_format(directory: str) -> str | None:
         return read_marker(storage, directory)
 
-    kept = files
+    visible_files = files
     if now is not None and now != write_ids:
-        kept = versions_of(storage, files, now, txns, flat=flat).files_of(write_ids)
-    state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
-    if len(kept) < len(files):
+        visible_files = versions_of(storage, files, now, txns, flat=flat).files_of(write_ids)
+    state = acid_state(
+        visible_files, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict
+    )
+    if len(visible_files) < len(files):
         check_kept(storage, [state])
     _check_content(storage, state)
     return state
@@ -171,8 +174,8 @@ def versions_of(
 ) -> PartitionVersions:
     """Return the readable versions of a partition; see ``PartitionVersions``."""
     # Several rules need the same note.
-    replaced = cache(partial(_read_replaced, storage))
-    return PartitionVersions(storage.location, files, now, txns, flat, replaced)
+    read_replaced = cache(partial(_read_replaced, storage))
+    return PartitionVersions(storage.location, files, now, txns, flat, read_replaced)
 
 
 def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
@@ -187,14 +190,14 @@ def read_marker(storage: ReadOnlyStorage, directory: str) -> str | None:
     Writers publish a base with its complete marker file, and only a removal of the base removes it.
 
     Raises:
-        BadMetadataFile: The content is invalid or too long.
+        CorruptFile: The content is invalid or too long.
     """
     path = f"{directory}/{METADATA_FILE}"
     content = storage.read_small(path)
     if content is not None:
         return parse_metadata_file(content.decode(errors="replace"))
     if storage.exists(path):
-        raise BadMetadataFile(f"{storage.location}/{path} cannot be read.")
+        raise CorruptFile(f"{storage.location}/{path} cannot be read.", remedy=UNKNOWN_MARKER)
     return None
 
 
@@ -250,16 +253,16 @@ def check_notes(
     """
     rows: dict[str, int] = {}
     for directory, note in notes.items():
-        written = written_files(note)
-        if written is None:
+        files = written_files(note)
+        if files is None:
             continue
-        if problems := disagreements(directory, written, state.files(directory)):
-            more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+        if problems := disagreements(directory, files, state.files(directory)):
+            addition = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
             raise CorruptFile(
-                f"{storage.location.rstrip('/')}/{problems[0]}{more} The note {SIDECAR_FILE} of the"
+                f"{storage.location.rstrip('/')}/{problems[0]}{addition} The note {SIDECAR_FILE} of the"
                 " directory records this."
             )
-        rows |= {f"{directory}/{file.name}": file.rows for file in written}
+        rows |= {f"{directory}/{file.name}": file.rows for file in files}
     return rows
 
 
@@ -378,8 +381,8 @@ def read_tail(storage: ReadOnlyStorage, path: str, length: int | None = None) ->
         with storage.open_input(path) as source:
             return OrcTail.read(source, length)
     except CorruptFile as error:
-        what = f"{storage.location.rstrip('/')}/{path} cannot be read as ORC: {error.what}"
-        raise CorruptFile(what, remedy=error.remedy) from error
+        message = f"{storage.location.rstrip('/')}/{path} cannot be read as ORC: {error.what}"
+        raise CorruptFile(message, remedy=error.remedy) from error
 
 
 def _length(
@@ -479,15 +482,15 @@ class DirectorySizes:
         new = self.unlisted.intersection(names)
         with Threads(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)
-            for name, listed in zip(new, listings, strict=True):
-                if listed or self.storage.exists(name):
-                    self._take(listed)
+            for name, contents in zip(new, listings, strict=True):
+                if contents or self.storage.exists(name):
+                    self._take(contents)
                 else:
                     del self.bytes[name]
         self.unlisted -= new
 
-    def _take(self, listed: Iterable[tuple[str, int | None, int | None]]) -> None:
-        for path, size, written in listed:
+    def _take(self, contents: Iterable[tuple[str, int | None, int | None]]) -> None:
+        for path, size, modified in contents:
             if size is None:
                 self.bytes.setdefault(path, 0)
                 if removal_identity(path.rpartition("/")[2]) is not None:
@@ -498,14 +501,14 @@ class DirectorySizes:
                 if name == METADATA_FILE:
                     self.marked.add(directory)
                 elif name == SIDECAR_FILE:
-                    self.noted[directory] = written
+                    self.noted[directory] = modified
                 continue
             if directory not in self.with_attempts and is_named_after_attempt(name):
                 self.with_attempts.add(directory)
             if not size:
                 self.empty.setdefault(directory, []).append(name)
             self.bytes[directory] = self.bytes.get(directory, 0) + size
-            self.written[directory] = written
+            self.written[directory] = modified
 
     def contents(self, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the sizes of each partition's directories, by name and by the partition's path.
@@ -560,14 +563,14 @@ def parted(
         others by their names.
     """
     root = f"{folder.rstrip('/')}/"
-    inside: dict[str, str | None] = {}
-    outside = {}
+    locations_inside: dict[str, str | None] = {}
+    locations_outside = {}
     for name, location in locations.items():
         if location.startswith(root):
-            inside[location.removeprefix(root)] = name
+            locations_inside[location.removeprefix(root)] = name
         else:
-            outside[name] = location
-    return inside, outside
+            locations_outside[name] = location
+    return locations_inside, locations_outside
 
 
 def _split(path: str, contents: Mapping[str, object]) -> tuple[str, str] | None:

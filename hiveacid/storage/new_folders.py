@@ -60,29 +60,31 @@ def require_unused_partitions(
     def visible(partition: HivePartition) -> list[str]:
         return _visible_files(partition.folder, newest.get(partition.name))
 
-    used = {
+    used_locations = {
         partition.name: (ReadOnlyStorage.of(partition.folder), files)
         for partition, files in zip(partitions, in_threads(visible, partitions), strict=True)
         if files
     }
-    if not used:
+    if not used_locations:
         return
     # In this order, after the listing: each writer registers its partitions before it commits, so
     # that those of a transaction that has ended by now are known.
     write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
-    unknown = sorted(used.keys() - frozenset(client.get_partition_names(table.ref)))
+    unknown_names = sorted(used_locations.keys() - frozenset(client.get_partition_names(table.ref)))
     may_be_dropped = DROPPED in Rules.of(client.features.hides_compactions).data_formats
-    left, being_written = [], []
-    for name in unknown:
-        storage, files = used[name]
-        ended = [path for path in files if _newest_write_id(path) not in write_ids.open]
-        if ended and not (may_be_dropped and _are_dropped(storage, ended, write_ids, write_id)):
-            left.append(name)
-        elif len(ended) < len(files):
+    leftovers, being_written = [], []
+    for name in unknown_names:
+        storage, files = used_locations[name]
+        visible_paths = [path for path in files if _newest_write_id(path) not in write_ids.open]
+        if visible_paths and not (
+            may_be_dropped and _are_dropped(storage, visible_paths, write_ids, write_id)
+        ):
+            leftovers.append(name)
+        elif len(visible_paths) < len(files):
             being_written.append(name)
-    if left:
+    if leftovers:
         raise UnsupportedTable(
-            f"The folders of {first_names(left)} in {table.ref} have files, but the metastore does not"
+            f"The folders of {first_names(leftovers)} in {table.ref} have files, but the metastore does not"
             " know these partitions: rows of writes that were never committed would become"
             " visible.",
             remedy="Move the files away. To keep their rows, INSERT them from there.",
@@ -108,11 +110,11 @@ def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> No
         AccessRefused: The location is not allowed.
         UnsupportedTable: The folder has such directories.
     """
-    wanted: str | None = table.location
-    if wanted is None:
+    folder: str | None = table.location
+    if folder is None:
         database = client.get_database(table.ref.database)
-        wanted = f"{database.managed_location or database.location}/{table.ref.name}"
-    location = client.allowed_locations.require(wanted)
+        folder = f"{database.managed_location or database.location}/{table.ref.name}"
+    location = client.allowed_locations.require(folder)
     for path, _, _ in ReadOnlyStorage.of(location).walk():
         names = path.split("/")
         if any(name.startswith(ACID_PREFIXES) for name in names) and not any(map(is_hidden, names)):

@@ -152,7 +152,7 @@ def row_stager(
                 for part in new.parts
             ]
             with staged_file(new.folder, BucketFile(new.bucket).name) as file:
-                written = transplant(
+                transplanted = transplant(
                     sources,
                     file.sink,
                     write_id=write_id,
@@ -160,7 +160,7 @@ def row_stager(
                     types=row_types,
                     width=width,
                 )
-        return file.result(new.bucket, written.rows, written.bytes)
+        return file.result(new.bucket, transplanted.rows, transplanted.bytes)
 
     return stage
 
@@ -184,13 +184,13 @@ def delete_stager(
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition, bucket, keys in _by_file(batches):
             with staged_file(folders[partition], BucketFile(bucket).name) as file:
-                written = write_delete_file(
+                delete_file = write_delete_file(
                     file.sink,
                     [Keys.deletes(*keys, write_id=write_id)],
                     row_types=row_types,
                     codec=codec,
                 )
-            made = file.result(bucket, written.rows, written.bytes)
+            made = file.result(bucket, delete_file.rows, delete_file.bytes)
             upload = None if made.upload is None else asdict(made.upload)
             report = {
                 "partition": pa.array([partition], pa.int32()),
@@ -274,9 +274,9 @@ class FileToStage:
 class _Both(io.RawIOBase):
     """Writes the same into two files."""
 
-    def __init__(self, one: UploadedFile, other: BinaryIO) -> None:
+    def __init__(self, upload: UploadedFile, copy: BinaryIO) -> None:
         super().__init__()
-        self._files = one, other
+        self._files = upload, copy
 
     def writable(self) -> bool:
         return True
@@ -465,8 +465,8 @@ class StagedDirectories:
             return
         uploads = self._complete.pop(final)
         in_threads(self._uploads.complete, uploads)
-        done = {upload.id for upload in uploads}
-        self._pending = {upload for upload in self._pending if upload.id not in done}
+        upload_ids = {upload.id for upload in uploads}
+        self._pending = {upload for upload in self._pending if upload.id not in upload_ids}
 
     def withdraw(self, final: str) -> str:
         """Hide a published directory again. Its transaction must certainly be aborted.
@@ -476,8 +476,12 @@ class StagedDirectories:
             that they were read from.
         """
         ready = self._ready(final)
-        hidden = self._uploads is not None or self.storage.exists(ready)
-        if final in self._published and not hidden and (removal := self._hide(final)) is not None:
+        is_hidden = self._uploads is not None or self.storage.exists(ready)
+        if (
+            final in self._published
+            and not is_hidden
+            and (removal := self._hide(final)) is not None
+        ):
             try:
                 self.storage.rename(removal.path(_name(final)), ready)
             finally:

@@ -88,16 +88,16 @@ class Uploads:
     def begin(self, path: str) -> "UploadedFile":
         """Begin to write a file that will appear at a path."""
         with self._translated_errors(path):
-            begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(path))
-        return UploadedFile(self, Upload(path, begun["UploadId"]))
+            answer = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(path))
+        return UploadedFile(self, Upload(path, answer["UploadId"]))
 
     def send(self, upload: Upload, number: int, content: bytes) -> str:
         """Send a part, and return its entity tag."""
         with self._translated_errors(upload.path):
-            sent = self._client.upload_part(
+            answer = self._client.upload_part(
                 **self._named(upload), PartNumber=number, Body=content, ContentLength=len(content)
             )
-        return str(sent["ETag"])
+        return str(answer["ETag"])
 
     def complete(self, upload: Upload) -> None:
         """Publish a file.
@@ -134,29 +134,31 @@ class Uploads:
         Raises:
             StorageError: Another file exists.
         """
-        named = {"Bucket": self._bucket, "Key": self._key(path)}
+        object_name = {"Bucket": self._bucket, "Key": self._key(path)}
         with self._translated_errors(path):
             try:
-                self._client.put_object(**named, Body=content, IfNoneMatch="*")
+                self._client.put_object(**object_name, Body=content, IfNoneMatch="*")
             except self._client.exceptions.ClientError as error:
                 if _code(error) not in _TAKEN:
                     raise
                 # A request with a lost answer is repeated.
-                if self._client.get_object(**named)["Body"].read() != content:
+                if self._client.get_object(**object_name)["Body"].read() != content:
                     raise StorageError(f"{self.location}/{path} exists already.") from error
 
     def pending(self) -> list[PendingUpload]:
         """List all incomplete uploads."""
         prefix = f"{self._prefix}/" if self._prefix else ""
-        found = []
+        uploads = []
         with self._translated_errors(""):
             pages = self._client.get_paginator("list_multipart_uploads")
             for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
-                found += [
-                    PendingUpload(each["Key"][len(prefix) :], each["UploadId"], each["Initiated"])
-                    for each in page.get("Uploads", ())
+                uploads += [
+                    PendingUpload(
+                        upload["Key"][len(prefix) :], upload["UploadId"], upload["Initiated"]
+                    )
+                    for upload in page.get("Uploads", ())
                 ]
-        return found
+        return uploads
 
     def _is_there(self, path: str) -> bool:
         from botocore.exceptions import ClientError
@@ -244,7 +246,7 @@ class UploadedFile(io.RawIOBase):
         try:
             if self._buffer or not self._sent:
                 self._send(bytes(self._buffer))
-            parts = tuple(sent.result() for sent in self._sent)
+            parts = tuple(future.result() for future in self._sent)
             self._upload = Upload(self._upload.path, self._upload.id, parts)
         finally:
             self._pool.shutdown(cancel_futures=True)

@@ -119,16 +119,16 @@ def _float(values: pa.Array, version: int) -> Hashes:
     if version == 1:
         return bits
     # Hive converts the bits to a number again before it takes the bytes: that is the format.
-    again = _canonical(bits.astype(np.float32)).view(np.int32)
-    return murmur3_of_integers(again.astype(np.int64), 4)
+    bits_again = _canonical(bits.astype(np.float32)).view(np.int32)
+    return murmur3_of_integers(bits_again.astype(np.int64), 4)
 
 
 def _double(values: pa.Array, version: int) -> Hashes:
     bits = _canonical(np.asarray(values).astype(np.float64)).view(np.int64)
     if version == 1:
         return _folded(bits)
-    again = _canonical(bits.astype(np.float64)).view(np.int64)
-    return murmur3_of_integers(again, 8)
+    bits_again = _canonical(bits.astype(np.float64)).view(np.int64)
+    return murmur3_of_integers(bits_again, 8)
 
 
 def _canonical(values: NDArray[Any]) -> NDArray[Any]:
@@ -235,8 +235,8 @@ def _java_seconds(seconds: NDArray[np.int64]) -> NDArray[np.int64]:
     since_march_of_year_0 = days + 719_468
     era, day = np.divmod(since_march_of_year_0, 146_097)
     century = 4 * era + np.minimum(day // 36_524, 3)
-    moved = (century - century // 4 - 2) * _SECONDS_OF_DAY
-    return np.where(days < FIRST_GREGORIAN_DAY, seconds + moved, seconds)
+    shift = (century - century // 4 - 2) * _SECONDS_OF_DAY
+    return np.where(days < FIRST_GREGORIAN_DAY, seconds + shift, seconds)
 
 
 def _timestamp_hash(seconds: int, nanos: int) -> int:

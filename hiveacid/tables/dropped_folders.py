@@ -22,13 +22,15 @@ from hiveacid.tables.locations import (
 _OF_PACKAGE = ("_hiveacid_", STAGING_PREFIX)
 
 
-def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequence[str]) -> None:
+def require_own_folders(
+    client: MetastoreClient, table: HiveTable, partition_names: Sequence[str]
+) -> None:
     """Check that nothing else has files in the folders of partitions that will be dropped.
 
     Args:
         client: The metastore.
         table: The table.
-        dropped: The names of its partitions; missing partitions have no folder.
+        partition_names: The names of its partitions; missing partitions have no folder.
 
     Raises:
         SharedLocation: Another table, or a partition that remains, may have its files in a folder,
@@ -36,16 +38,22 @@ def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequ
     """
     places_of = place_resolver()
     locations = partition_locations(client, table)
-    removed = {name: places_of(locations.pop(name)) for name in dropped if name in locations}
+    removed = {
+        name: places_of(locations.pop(name)) for name in partition_names if name in locations
+    }
     root = places_of(table.folder)
-    for name, found in removed.items():
-        if any(place.may_be_inside(partition) for place in root for partition in found):
+    for name, partition_places in removed.items():
+        if any(place.may_be_inside(partition) for place in root for partition in partition_places):
             raise shared_location(f"{table.ref}/{name}", table.ref.full_name, table.folder)
-    own = OwnPlaces((f"{table.ref}/{name}", found) for name, found in removed.items())
-    kept = ((f"{table.ref}/{name}", location) for name, location in locations.items())
-    for other, location in chain(kept, other_locations(client, table)):
-        if (overlapping := own.overlapping(places_of(location))) is not None:
-            raise shared_location(overlapping, other, location)
+    own_places = OwnPlaces(
+        (f"{table.ref}/{name}", partition_places) for name, partition_places in removed.items()
+    )
+    remaining_locations = (
+        (f"{table.ref}/{name}", location) for name, location in locations.items()
+    )
+    for owner, location in chain(remaining_locations, other_locations(client, table)):
+        if (overlapping := own_places.overlapping(places_of(location))) is not None:
+            raise shared_location(overlapping, owner, location)
 
 
 def require_unshared(
@@ -70,28 +78,32 @@ def require_unshared(
     owning = [table for table in tables if table.location and not _keeps_files(table)]
     if not owning:
         return
-    own = [
+    own_locations = [
         (table, partition_locations(client, table) if table.partition_keys else {})
         for table in owning
     ]
     places_of = place_resolver()
     folders = OwnPlaces(
         (name, places_of(location))
-        for table, found in own
+        for table, partition_locations in own_locations
         for name, location in (
             (table.ref.full_name, table.folder),
-            *((f"{table.ref}/{partition}", each) for partition, each in found.items()),
+            *(
+                (f"{table.ref}/{partition}", partition_location)
+                for partition, partition_location in partition_locations.items()
+            ),
         )
     )
-    dropped = {table.ref.full_name for table in tables}
-    listed = partitions and not all(
-        _has_only_own_files(client, table, found.values()) for table, found in own
+    dropped_names = {table.ref.full_name for table in tables}
+    needs_partitions = partitions and not all(
+        _has_only_own_files(client, table, partition_locations.values())
+        for table, partition_locations in own_locations
     )
-    for other, location in all_locations(client, partitions=listed):
-        if other.partition("/")[0] in dropped:
+    for owner, location in all_locations(client, partitions=needs_partitions):
+        if owner.partition("/")[0] in dropped_names:
             continue
         if (overlapping := folders.overlapping(places_of(location))) is not None:
-            raise shared_location(overlapping, other, location)
+            raise shared_location(overlapping, owner, location)
 
 
 def _has_only_own_files(
@@ -103,21 +115,23 @@ def _has_only_own_files(
     directories of transactions and of this package. The metastore makes a folder for each partition,
     so that one of another table would be there, too.
     """
-    if not any(same_place(table.folder, one) for one in default_folders(client, table.ref)):
+    if not any(same_place(table.folder, folder) for folder in default_folders(client, table.ref)):
         return False
     paths = [split_location(table.folder, location)[1] for location in partitions]
     data = {*paths} if table.partition_keys else {""}
-    known = {above for path in paths for above in accumulate(path.split("/"), posixpath.join)}
+    known_parents = {
+        parent for path in paths for parent in accumulate(path.split("/"), posixpath.join)
+    }
     try:
         storage = ReadOnlyStorage.of(table.folder)
         if not storage.exists("") or storage.is_link(""):
             return False  # The metastore may have it on another machine.
         for path, size, _ in storage.walk():
             of_package = any(name.startswith(_OF_PACKAGE) for name in path.split("/"))
-            if of_package or (size is None and path in known):
+            if of_package or (size is None and path in known_parents):
                 continue
-            above, name = posixpath.split(path if size is None else posixpath.dirname(path))
-            if above not in data or parse_directory(name) is None:
+            parent, name = posixpath.split(path if size is None else posixpath.dirname(path))
+            if parent not in data or parse_directory(name) is None:
                 return False
     except HiveAcidError:
         return False  # This process may not read them, or does not know their names.

@@ -95,20 +95,20 @@ class Place:
     store: str | None
     parts: Parts | None
 
-    def may_be_inside(self, other: "Place") -> bool:
+    def may_be_inside(self, other_place: "Place") -> bool:
         """Return whether this may be the other directory, or a directory inside it."""
-        if not self._may_share_store(other):
+        if not self._may_share_store(other_place):
             return False
-        if self.parts is None or other.parts is None:
+        if self.parts is None or other_place.parts is None:
             return True
-        return self.parts[: len(other.parts)] == other.parts
+        return self.parts[: len(other_place.parts)] == other_place.parts
 
-    def _may_share_store(self, other: "Place") -> bool:
-        if self.family is None or other.family is None:
+    def _may_share_store(self, other_place: "Place") -> bool:
+        if self.family is None or other_place.family is None:
             return True
-        if self.family != other.family:
+        if self.family != other_place.family:
             return False
-        return self.store == other.store or self.store is None or other.store is None
+        return self.store == other_place.store or self.store is None or other_place.store is None
 
 
 class MountTables:
@@ -140,17 +140,19 @@ class MountTables:
         links = self._links.get(host, [])
         if any(kind == "linkRegex" for kind, _, _ in links):
             return []
-        found = []
+        target_locations = []
         for _, link, targets in links:
             root = link.rstrip("/")
             if f"{path}/".startswith(f"{root}/"):
-                rest = path[len(root) :].lstrip("/")
+                path_below = path[len(root) :].lstrip("/")
             elif link.startswith(f"{path.rstrip('/')}/"):
-                rest = ""  # A directory above a link contains the target of the link.
+                path_below = ""  # A directory above a link contains the target of the link.
             else:
                 continue
-            found += [f"{target.strip().rstrip('/')}/{rest}" for target in targets.split(",")]
-        return found
+            target_locations += [
+                f"{target.strip().rstrip('/')}/{path_below}" for target in targets.split(",")
+            ]
+        return target_locations
 
 
 def places(location: str, mounts: MountTables, resolve: Resolve) -> frozenset[Place]:
@@ -190,10 +192,10 @@ def _places(location: str, mounts: MountTables, resolve: Resolve, links: int) ->
 
 def _readings(path: str) -> set[str]:
     """The normal paths that a text may mean: literally, and with encoded dots decoded."""
-    decoded = "/".join(
+    decoded_path = "/".join(
         unquote(part) if unquote(part) in (".", "..") else part for part in path.split("/")
     )
-    return {posixpath.normpath(_absolute(text)) for text in (path, decoded)}
+    return {posixpath.normpath(_absolute(text)) for text in (path, decoded_path)}
 
 
 def _absolute(path: str) -> str:
@@ -218,16 +220,16 @@ def _store(family: str | None, host: str) -> str | None:
 class OwnPlaces:
     """The directories of one table, used to find overlapping locations of others."""
 
-    def __init__(self, own: Iterable[tuple[str, Iterable[Place]]]) -> None:
+    def __init__(self, named_places: Iterable[tuple[str, Iterable[Place]]]) -> None:
         """Index the directories.
 
         Args:
-            own: The names of the table and its partitions, with the places of each.
+            named_places: The names of the table and its partitions, with the places of each.
         """
         self._at: dict[Parts, list[tuple[str, Place]]] = {}
         self._inside: dict[Parts, list[tuple[str, Place]]] = {}
         self._anywhere: list[tuple[str, Place]] = []
-        for name, places_of_name in own:
+        for name, places_of_name in named_places:
             for place in places_of_name:
                 if place.parts is None:
                     self._anywhere.append((name, place))
@@ -236,24 +238,24 @@ class OwnPlaces:
                 for depth in range(len(place.parts)):
                     self._inside.setdefault(place.parts[:depth], []).append((name, place))
 
-    def overlapping(self, others: Iterable[Place], besides: str | None = None) -> str | None:
+    def overlapping(self, places: Iterable[Place], besides: str | None = None) -> str | None:
         """Find a directory that may be the same as another one, around it, or inside it.
 
         Args:
-            others: The places of one location.
+            places: The places of one location.
             besides: The name of a directory that is not compared.
 
         Returns:
             The name of the directory; None if no directory can overlap.
         """
-        found = self.all_overlapping(others)
-        return next((name for name in found if name != besides), None)
+        overlaps = self.all_overlapping(places)
+        return next((name for name in overlaps if name != besides), None)
 
-    def all_overlapping(self, others: Iterable[Place]) -> Iterator[str]:
+    def all_overlapping(self, places: Iterable[Place]) -> Iterator[str]:
         """Find all such directories; see ``overlapping``."""
-        for other in others:
-            for name, own in self._candidates(other):
-                if own.may_be_inside(other) or other.may_be_inside(own):
+        for place in places:
+            for name, own_place in self._candidates(place):
+                if own_place.may_be_inside(place) or place.may_be_inside(own_place):
                     yield name
 
     def _candidates(self, place: Place) -> Iterator[tuple[str, Place]]:
@@ -288,8 +290,8 @@ class PartitionFolder:
 
     def show(self, name: str) -> str:
         """The path of something in it: relative to the table's folder, or absolute elsewhere."""
-        inside = self.partition is None or self.path
-        parts = [self.path if inside else self.location.rstrip("/"), name]
+        is_inside = self.partition is None or self.path
+        parts = [self.path if is_inside else self.location.rstrip("/"), name]
         return "/".join(filter(None, parts)) or "."
 
     def leads_through_link(self) -> bool:
@@ -320,7 +322,10 @@ class TableFolders:
         self._locations = locations
         self.folders = [PartitionFolder(None, table.folder, table.folder, "")]
         if table.partition_keys:
-            self.folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
+            self.folders = [
+                folder_of(table.folder, *named_location)
+                for named_location in sorted(locations.items())
+            ]
         self._places_of = place_resolver()
         root = self._places_of(table.folder)
         places_of_partitions = {
@@ -328,13 +333,17 @@ class TableFolders:
             for folder in self.folders
             if folder.partition is not None
         }
-        partitions = {name: found for name, (_, found) in places_of_partitions.items()}
-        own = OwnPlaces(partitions.items())
-        for name, (location, found) in places_of_partitions.items():
+        partitions = {
+            name: partition_places for name, (_, partition_places) in places_of_partitions.items()
+        }
+        own_places = OwnPlaces(partitions.items())
+        for name, (location, partition_places) in places_of_partitions.items():
             # Partitions lie inside the folder of their table, never at it or around it.
-            if any(place.may_be_inside(partition) for place in root for partition in found):
+            if any(
+                place.may_be_inside(partition) for place in root for partition in partition_places
+            ):
                 raise shared_location(name, table.ref.full_name, location)
-            if (neighbor := own.overlapping(found, besides=name)) is not None:
+            if (neighbor := own_places.overlapping(partition_places, besides=name)) is not None:
                 raise shared_location(name, neighbor, location)
         self._own = OwnPlaces([(table.ref.full_name, root), *partitions.items()])
 
@@ -351,30 +360,34 @@ class TableFolders:
             return self.folders
         if not self.table.partition_keys:
             raise InvalidJob(f"{self.table.ref} has no partitions.")
-        known = [folder.partition for folder in self.folders if folder.partition is not None]
-        named = {*find_partitions(partitions, known, self.table.key_types, lenient=True)}
-        return [folder for folder in self.folders if folder.partition in named]
+        partition_names = [
+            folder.partition for folder in self.folders if folder.partition is not None
+        ]
+        requested_names = {
+            *find_partitions(partitions, partition_names, self.table.key_types, lenient=True)
+        }
+        return [folder for folder in self.folders if folder.partition in requested_names]
 
     def has(self, folder: PartitionFolder) -> bool:
         """Return whether a partition has a folder, and no other one."""
-        found = self._locations.get(folder.partition or "")
+        location = self._locations.get(folder.partition or "")
         return folder.partition is None or (
-            found is not None and same_place(found, folder.location)
+            location is not None and same_place(location, folder.location)
         )
 
-    def require_unshared(self, others: Iterable[tuple[str, str]]) -> None:
+    def require_unshared(self, locations: Iterable[tuple[str, str]]) -> None:
         """Check that nothing else uses any of the folders.
 
         Args:
-            others: The names and locations of all other tables and their partitions.
+            locations: The names and locations of all other tables and their partitions.
 
         Raises:
             SharedLocation: Another table or partition may have its files in a folder, around it or
                 inside it.
         """
-        for other, location in others:
+        for owner, location in locations:
             if (overlapping := self._own.overlapping(self._places_of(location))) is not None:
-                raise shared_location(overlapping, other, location)
+                raise shared_location(overlapping, owner, location)
 
 
 def folder_of(table: Location, partition: str | None, location: Location) -> PartitionFolder:
@@ -389,9 +402,9 @@ def place_resolver() -> Callable[[str], frozenset[Place]]:
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
 
     def resolve(path: str) -> str:
-        above, name = os.path.split(path)
+        parent, name = os.path.split(path)
         try:
-            real = os.path.join(real_directory(above), name)
+            real = os.path.join(real_directory(parent), name)
             if name in ("", ".", "..") or os.path.islink(real):
                 return os.path.realpath(path)
         except ValueError:  # It holds a null character, which no directory can have.
@@ -401,9 +414,11 @@ def place_resolver() -> Callable[[str], frozenset[Place]]:
     return lambda location: places(location, mounts, resolve)
 
 
-def shared_location(one: str, other: str, where: str) -> SharedLocation:
+def shared_location(first_name: str, second_name: str, where: str) -> SharedLocation:
     """Return the error that two names have, or may have, files in one directory."""
-    return SharedLocation(f"{one} and {other} have, or may have, files in one directory: {where}.")
+    return SharedLocation(
+        f"{first_name} and {second_name} have, or may have, files in one directory: {where}."
+    )
 
 
 # The files of a folder as a cleaning sees them: read, pending removal, and described by notes
@@ -433,8 +448,8 @@ class FolderListing:
     @property
     def removals(self) -> list[str]:
         """The folders with files whose removal was not verified."""
-        found = {name for name in self.names if removal_identity(name) is not None}
-        return sorted(name for name in found if not self.storage.is_link(name))
+        removal_names = {name for name in self.names if removal_identity(name) is not None}
+        return sorted(name for name in removal_names if not self.storage.is_link(name))
 
     @property
     def awaiting_removal(self) -> set[str]:
@@ -444,9 +459,13 @@ class FolderListing:
     @property
     def unread(self) -> set[str]:
         """The directories that a new reader does not open."""
-        shown = {name for name in self.names if not is_hidden(name)}
+        visible_names = {name for name in self.names if not is_hidden(name)}
         originals = {path.partition("/")[0] for path in self.state.originals}
-        return (shown | self.awaiting_removal) - {self.state.base, *self.state.deltas, *originals}
+        return (visible_names | self.awaiting_removal) - {
+            self.state.base,
+            *self.state.deltas,
+            *originals,
+        }
 
     @property
     def unfinished(self) -> list[FileStatus]:
@@ -478,20 +497,20 @@ class FolderListing:
     def replacements(self) -> list[Replacement]:
         """Return the directories whose notes list the directories they replaced, read or not."""
         noted = {file.path for file in self.files if file.path.endswith(f"/{SIDECAR_FILE}")}
-        known = filter(None, (self.state.base, *self.state.deltas, *self.state.obsolete))
+        directories = filter(None, (self.state.base, *self.state.deltas, *self.state.obsolete))
         found = []
-        for name in known:
-            parsed = None if f"{name}/{SIDECAR_FILE}" not in noted else parse_directory(name)
-            if isinstance(parsed, Base) or (
-                isinstance(parsed, Delta) and parsed.statement_id is None
+        for name in directories:
+            directory = None if f"{name}/{SIDECAR_FILE}" not in noted else parse_directory(name)
+            if isinstance(directory, Base) or (
+                isinstance(directory, Delta) and directory.statement_id is None
             ):
                 content = self.storage.read_small(f"{name}/{SIDECAR_FILE}")
                 note = None if content is None else parse_note(content)
-                replaced = None if note is None else replaced_by(note)
-                if replaced is not None:
+                replaced_names = None if note is None else replaced_by(note)
+                if replaced_names is not None:
                     # The clock of the writer may have been wrong.
-                    since = self.storage.modified(f"{name}/{SIDECAR_FILE}")
-                    found.append(Replacement(name, replaced, since))
+                    time = self.storage.modified(f"{name}/{SIDECAR_FILE}")
+                    found.append(Replacement(name, replaced_names, time))
         return found
 
 
@@ -501,7 +520,7 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def require_job_access(
-    client: MetastoreClient, user: str, job: object, named: Sequence[Access] = ()
+    client: MetastoreClient, user: str, job: object, accesses_by_name: Sequence[Access] = ()
 ) -> None:
     """Ask the authorizer for the tables that a job accesses by names, locations, and databases.
 
@@ -511,21 +530,21 @@ def require_job_access(
         client: The metastore.
         user: The user, as the authorizer knows it.
         job: A job, a question in SQL, a table, or a list of them.
-        named: The accesses by names, if the job does not describe them itself.
+        accesses_by_name: The accesses by names, if the job does not describe them itself.
 
     Raises:
         AccessRefused: A location is not allowed, or the authorizer refuses an access.
     """
     for path in paths_of(job):
         client.allowed_locations.require(path)
-    named = named or accesses_of(job)
-    require_access(user, named)
+    accesses_by_name = accesses_by_name or accesses_of(job)
+    require_access(user, accesses_by_name)
     if authorizer_path():
-        led = _Led.of(client, named)
-        if found := [*_accesses_by_location(client, job, led)]:
-            require_access(user, found)
-        for each in led:
-            permit(client.options.uris, each.ref, each.locations)
+        led = _Led.of(client, accesses_by_name)
+        if accesses := [*_accesses_by_location(client, job, led)]:
+            require_access(user, accesses)
+        for led_table in led:
+            permit(client.options.uris, led_table.ref, led_table.locations)
 
 
 def shared_tables(client: MetastoreClient) -> dict[str, frozenset[str]]:
@@ -544,32 +563,32 @@ def shared_tables(client: MetastoreClient) -> dict[str, frozenset[str]]:
     if not authorizer_path():
         return {}
     warehouse, places_of = Warehouse(client), place_resolver()
-    listed = [*all_locations(client)]
-    folders = {name: location for name, location in listed if "/" not in name}
-    chosen: list[tuple[str, Iterable[Place]]] = []
-    for name, location in listed:
+    locations = [*all_locations(client)]
+    folders = {name: location for name, location in locations if "/" not in name}
+    chosen_places: list[tuple[str, Iterable[Place]]] = []
+    for name, location in locations:
         table, _, partition = name.partition("/")
         if partition:
             is_own = table in folders and bool(split_location(folders[table], location)[1])
         else:
             is_own = warehouse.chooses(TableRef.parse(table), location)
         if not is_own:
-            chosen.append((table, places_of(location)))
+            chosen_places.append((table, places_of(location)))
     shared: dict[str, set[str]] = {}
-    places = OwnPlaces(chosen)
-    for name, location in listed if chosen else ():
-        other = name.partition("/")[0]
-        for table in {*places.all_overlapping(places_of(location))} - {other}:
-            shared.setdefault(table, set()).add(other)
-    for database, location in _database_folders(client) if chosen else ():
+    places = OwnPlaces(chosen_places)
+    for name, location in locations if chosen_places else ():
+        neighbour = name.partition("/")[0]
+        for table in {*places.all_overlapping(places_of(location))} - {neighbour}:
+            shared.setdefault(table, set()).add(neighbour)
+    for database, location in _database_folders(client) if chosen_places else ():
         for table in places.all_overlapping(places_of(location)):
             if TableRef.parse(table).database != database:
                 shared.setdefault(table, set()).add(database)
-    return {table: frozenset(others) for table, others in shared.items()}
+    return {table: frozenset(neighbours) for table, neighbours in shared.items()}
 
 
 def require_files_access(
-    client: MetastoreClient, user: str, locations: Iterable[str], own: Collection[str]
+    client: MetastoreClient, user: str, locations: Iterable[str], readable_names: Collection[str]
 ) -> None:
     """Ask the authorizer for the tables whose folders hold files that a foreign record names.
 
@@ -579,15 +598,15 @@ def require_files_access(
         client: The metastore.
         user: The user, as the authorizer knows it.
         locations: The files, or the folders that contain them.
-        own: The names of the tables that the user may read.
+        readable_names: The names of the tables that the user may read.
 
     Raises:
         AccessRefused: The authorizer refuses a table.
     """
     if authorizer_path():
         owners = {owner.partition("/")[0] for _, owner, _ in _owners(client, locations)}
-        if others := sorted(owners - {*own}):
-            require_access(user, [Access(name, None, READ) for name in others])
+        if owners_of_files := sorted(owners - {*readable_names}):
+            require_access(user, [Access(name, None, READ) for name in owners_of_files])
 
 
 def require_known_tables(job: object) -> None:
@@ -601,9 +620,9 @@ def require_known_tables(job: object) -> None:
     Raises:
         AccessRefused: The driver would find tables by itself.
     """
-    if authorizer_path() and (dropped := [*_dropped_databases(job)]):
+    if authorizer_path() and (databases := [*_dropped_databases(job)]):
         raise AccessRefused(
-            f"A driver in a cluster would drop all tables of {dropped[0]}, and cannot ask for new ones.",
+            f"A driver in a cluster would drop all tables of {databases[0]}, and cannot ask for new ones.",
             remedy="Write DROP DATABASE ... CASCADE into a script of its own, which the worker runs.",
         )
 
@@ -630,11 +649,11 @@ def require_free(
         AccessRefused: A location is not allowed.
         SharedLocation: A table or a partition is registered there.
     """
-    wanted = tuple(locations)
-    for location in wanted:
+    wanted_locations = tuple(locations)
+    for location in wanted_locations:
         client.allowed_locations.require(location)
         _require_absolute(location)
-    for location, owner, registered in _owners(client, wanted, partitions=partitions):
+    for location, owner, registered in _owners(client, wanted_locations, partitions=partitions):
         if not tolerated(owner.partition("/")[0]):
             raise SharedLocation(
                 f"{purpose} in {location} would share files with {owner} in {registered}.",
@@ -693,15 +712,15 @@ class _Led:
     chosen: Sequence[str]
 
     @classmethod
-    def of(cls, client: MetastoreClient, named: Iterable[Access]) -> list[Self]:
+    def of(cls, client: MetastoreClient, accesses_by_name: Iterable[Access]) -> list[Self]:
         """Look up the tables of accesses; those that do not exist lead nowhere."""
         actions: dict[TableRef, list[str]] = {}
-        for access in named:
+        for access in accesses_by_name:
             if "." in access.table and ":" not in access.table:
                 actions.setdefault(TableRef.parse(access.table), []).append(access.action)
         warehouse = cache(lambda: Warehouse(client))
-        found = []
-        for ref, asked in actions.items():
+        led_tables = []
+        for ref, actions_of_table in actions.items():
             ask_again(client.options.uris, ref)
             try:
                 table = client.get_table(ref)
@@ -710,12 +729,18 @@ class _Led:
             if table.location:
                 partitions = [location for _, location in _partitions(client, table)]
                 elsewhere = [
-                    one for one in partitions if not split_location(table.location, one)[1]
+                    partition
+                    for partition in partitions
+                    if not split_location(table.location, partition)[1]
                 ]
-                chosen = [] if warehouse().chooses(ref, table.location) else [table.location]
+                chosen_folders = (
+                    [] if warehouse().chooses(ref, table.location) else [table.location]
+                )
                 locations = [table.location, *elsewhere]
-                found.append(cls(ref, asked, locations, [*chosen, *elsewhere]))
-        return found
+                led_tables.append(
+                    cls(ref, actions_of_table, locations, [*chosen_folders, *elsewhere])
+                )
+        return led_tables
 
 
 def _accesses_by_location(
@@ -723,31 +748,36 @@ def _accesses_by_location(
 ) -> Iterator[Access]:
     """Yield the accesses that only the metastore knows."""
     # The locations by their action, and by the table whose name leads there.
-    opened: dict[tuple[str, TableRef | None], list[str]] = {}
+    locations_by_action: dict[tuple[str, TableRef | None], list[str]] = {}
     for path in paths_read(job):
         _require_absolute(path)
-        opened.setdefault((READ, None), []).append(_fixed_part(path))
-    opened |= {
-        (action, one.ref): [*one.chosen] for one in led if one.chosen for action in one.actions
+        locations_by_action.setdefault((READ, None), []).append(_fixed_part(path))
+    locations_by_action |= {
+        (action, led_table.ref): [*led_table.chosen]
+        for led_table in led
+        if led_table.chosen
+        for action in led_table.actions
     }
     places_of = place_resolver()
     places = [
-        (action, ref, OwnPlaces((each, places_of(each)) for each in locations))
-        for (action, ref), locations in opened.items()
+        (action, ref, OwnPlaces((location, places_of(location)) for location in locations))
+        for (action, ref), locations in locations_by_action.items()
     ]
     for owner, registered in all_locations(client) if places else ():
-        table, found = owner.partition("/")[0], places_of(registered)
+        table, owner_places = owner.partition("/")[0], places_of(registered)
         for action, ref, folders in places:
-            if (ref is None or table != ref.full_name) and folders.overlapping(found) is not None:
+            if (ref is None or table != ref.full_name) and folders.overlapping(
+                owner_places
+            ) is not None:
                 yield Access(table, None, action)
     by_names = [(action, ref, folders) for action, ref, folders in places if ref is not None]
     for database, folder in _database_folders(client) if by_names else ():
-        found = places_of(folder)
+        owner_places = places_of(folder)
         for action, ref, folders in by_names:
-            if ref.database != database and folders.overlapping(found) is not None:
+            if ref.database != database and folders.overlapping(owner_places) is not None:
                 yield Access(database, None, action)
-    if dropped := set(_dropped_databases(job)):
-        for database in sorted(dropped & set(client.get_databases())):
+    if databases := set(_dropped_databases(job)):
+        for database in sorted(databases & set(client.get_databases())):
             for table in sorted(client.get_tables(database)):
                 yield Access(f"{database}.{table}", None, DropTableJob.tag)
 
@@ -771,8 +801,8 @@ def _dropped_databases(job: object) -> Iterator[str]:
 def _partitions(client: MetastoreClient, table: HiveTable) -> list[tuple[str, str]]:
     if not table.partition_keys:
         return []
-    found: Mapping[str, str] = partition_locations(client, table)
-    return [(f"{table.ref}/{name}", location) for name, location in found.items()]
+    locations: Mapping[str, str] = partition_locations(client, table)
+    return [(f"{table.ref}/{name}", location) for name, location in locations.items()]
 
 
 def _owners(
@@ -780,9 +810,9 @@ def _owners(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the owners of locations: the location, the owner's name, and its registered location."""
     places_of = place_resolver()
-    wanted = OwnPlaces((location, places_of(location)) for location in locations)
+    wanted_places = OwnPlaces((location, places_of(location)) for location in locations)
     for owner, registered in all_locations(client, partitions=partitions):
-        if (location := wanted.overlapping(places_of(registered))) is not None:
+        if (location := wanted_places.overlapping(places_of(registered))) is not None:
             yield location, owner, registered
 
 

@@ -1,6 +1,6 @@
 """ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context
 from decimal import Decimal as Number
@@ -12,11 +12,11 @@ from pyarrow import compute
 
 from hiveacid.errors import (
     InvalidJob,
-    NotTransactional,
     UnknownColumn,
     UnsupportedFile,
     UnsupportedTable,
     UserError,
+    WrongTableKind,
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.definition_jobs import AnalyzeJob
@@ -34,11 +34,9 @@ from hiveacid.metastore.table_rules import existing_table, require_same_definiti
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
-from hiveacid.orc.format.streams import Integers
 from hiveacid.orc.format.tail import OrcTail
-from hiveacid.orc.row_keys.key_stream import read_keys
-from hiveacid.orc.row_keys.keys import Keys
-from hiveacid.orc.values.exact_statistics import row_columns, stripe_statistics
+from hiveacid.orc.row_keys.row_id_set import RowIdSet
+from hiveacid.orc.values.column_bounds import row_columns, stripe_statistics
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.rules.column_statistics import (
     ColumnStatistics,
@@ -50,11 +48,11 @@ from hiveacid.rules.names import Delta, TableRef, parse_partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
 from hiveacid.rules.schema import Decimal, HiveType, Primitive, TableKind, parse_type
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.rules.write_ids import Range, ValidWriteIdList, WriteIdList
-from hiveacid.storage.filesystems import translated_os_errors
+from hiveacid.rules.write_ids import Range, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.storage.listing import DataFile, open_data, read_tail
+from hiveacid.storage.listing import DataFile, read_tail
 from hiveacid.tables.scan.columns import TableColumns
+from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.parquet_file import parquet_rows
 from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
@@ -107,84 +105,14 @@ def _range(column: pa.Array, kind: StatisticsKind) -> tuple[Any, Any]:
 
 
 def _min_max(column: pa.Array) -> tuple[Any, Any]:
-    found = compute.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+    bounds = compute.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _unscaled(value: Any, scale: int) -> int:
     sign, digits, exponent = value.as_tuple()
     number: int = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     return -number if sign else number
-
-
-# The row ids that are deleted in a partition, and which stripes can hold such rows
-
-
-_KEY = (EnvelopeColumn.ORIGINAL_TRANSACTION, EnvelopeColumn.BUCKET, EnvelopeColumn.ROW_ID)
-
-
-class DeletedKeys:
-    """The row ids of visible delete events."""
-
-    def __init__(self, parts: Iterable[Keys]) -> None:
-        rows: dict[tuple[int, int], list[Integers]] = {}
-        for keys in parts:
-            pairs = np.stack([keys.original_write_ids, keys.buckets])
-            for write_id, bucket in np.unique(pairs, axis=1).T.tolist():
-                mine = (keys.original_write_ids == write_id) & (keys.buckets == bucket)
-                rows.setdefault((write_id, bucket), []).append(keys.rows[mine])
-        self._rows = {key: np.unique(np.concatenate(found)) for key, found in rows.items()}
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
-    @classmethod
-    def read(
-        cls, storage: ReadOnlyStorage, files: Iterable[DataFile], write_ids: WriteIdList
-    ) -> "DeletedKeys":
-        """Read the delete events of some files that a snapshot sees.
-
-        Raises:
-            CorruptFile: A file cannot be read.
-        """
-        return cls(keys for file in files for keys in _visible_events(storage, file, write_ids))
-
-    def may_hit(self, tail: OrcTail, stripe: int) -> bool:
-        """Return whether a row of a stripe may be deleted."""
-        if not self._rows:
-            return False
-        ranges = [tail.int_range(stripe, column) for column in _KEY]
-        write_ids, buckets, rows = ranges
-        if write_ids is None or buckets is None or rows is None:
-            return True
-        if write_ids[0] == write_ids[1] and buckets[0] == buckets[1]:
-            deleted = self._rows.get((write_ids[0], buckets[0]))
-            return deleted is not None and _any_within(deleted, rows)
-        return any(
-            write_ids[0] <= write_id <= write_ids[1]
-            and buckets[0] <= bucket <= buckets[1]
-            and _any_within(deleted, rows)
-            for (write_id, bucket), deleted in self._rows.items()
-        )
-
-
-def _visible_events(
-    storage: ReadOnlyStorage, file: DataFile, write_ids: WriteIdList
-) -> Iterable[Keys]:
-    tail = read_tail(storage, file.path, file.size)
-    with (
-        translated_os_errors(f"{storage.location}/{file.path}"),
-        open_data(storage, file) as source,
-    ):
-        for keys in read_keys(source, tail):
-            current = keys.current_write_ids
-            visible = [each for each in np.unique(current).tolist() if write_ids.is_valid(each)]
-            yield keys[np.isin(current, visible)]
-
-
-def _any_within(sorted_rows: Integers, bounds: tuple[int, int]) -> bool:
-    at = int(np.searchsorted(sorted_rows, bounds[0]))
-    return at < len(sorted_rows) and int(sorted_rows[at]) <= bounds[1]
 
 
 # Statistics of the visible rows of one partition, or of a table without partitions.
@@ -224,19 +152,19 @@ class PartitionStatistics:
 
 
 def partition_statistics(
-    part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+    part: TablePart, columns: Sequence[HiveColumn], column_names: Sequence[str]
 ) -> PartitionStatistics:
     """Compute the statistics of a partition.
 
     Args:
         part: All files of the partition that a snapshot reads.
         columns: The columns of the table.
-        wanted: The names of the columns to analyze, as the table spells them; may be empty.
+        column_names: The names of the columns to analyze, as the table spells them; may be empty.
 
     Raises:
         CorruptFile: A file cannot be read.
     """
-    return _PartitionAnalysis(part, columns, wanted).collect()
+    return _PartitionAnalysis(part, columns, column_names).collect()
 
 
 @dataclass(frozen=True)
@@ -252,14 +180,14 @@ class _Undecided:
 
 class _PartitionAnalysis:
     def __init__(
-        self, part: TablePart, columns: Sequence[HiveColumn], wanted: Sequence[str]
+        self, part: TablePart, columns: Sequence[HiveColumn], column_names: Sequence[str]
     ) -> None:
         self._part = part
         self._storage = ReadOnlyStorage.of(part.location)
         self._columns: dict[str, tuple[HiveColumn, HiveType, StatisticsKind]] = {}
         self._omitted: dict[str, str] = {}
         for column in columns:
-            if column.name in wanted:
+            if column.name in column_names:
                 type_ = parse_type(column.type)
                 kind = kind_of_statistics(type_)
                 if kind is None:
@@ -267,7 +195,7 @@ class _PartitionAnalysis:
                 else:
                     self._columns[column.name] = (column, type_, kind)
         self._found: dict[str, list[ColumnStatistics]] = {name: [] for name in self._columns}
-        self._deleted = DeletedKeys(())
+        self._deleted = RowIdSet(())
         self._rows = self._stripes = self._decoded = 0
 
     def collect(self) -> PartitionStatistics:
@@ -275,7 +203,11 @@ class _PartitionAnalysis:
         files = self._part.files
         deletes = [file for file in files if _is_delete(file)]
         data = [file for file in files if not _is_delete(file)]
-        self._deleted = DeletedKeys.read(self._storage, deletes, self._part.write_ids)
+        self._deleted = RowIdSet(
+            ids
+            for file in deletes
+            for ids in OrcFile(self._storage, file).events(self._part.write_ids)
+        )
         if self._part.format is StorageFormat.PARQUET:
             self._rows = sum(parquet_rows(self._storage, file.path) for file in data)
             undecided = data if self._columns else []
@@ -283,12 +215,12 @@ class _PartitionAnalysis:
             undecided = [file for file, tail in self._tails(data) if self._take(tail)]
         if undecided:
             self._decode(replace(self._part, files=(*undecided, *deletes)))
-        known = [name for name in self._columns if name not in self._omitted]
+        names = [name for name in self._columns if name not in self._omitted]
         return PartitionStatistics(
             rows=self._rows,
             files=len(files),
             bytes=sum(file.size for file in files),
-            columns={name: united(self._found[name]) for name in known},
+            columns={name: united(self._found[name]) for name in names},
             omitted=self._omitted,
             stripes=self._stripes,
             decoded=self._decoded,
@@ -304,8 +236,8 @@ class _PartitionAnalysis:
 
     def _undecided(self, tail: OrcTail, columns: Sequence[Sequence[object]]) -> list[bool]:
         undecided = [
-            any(column is None for column in known) or self._hides_rows(tail, number)
-            for number, known in enumerate(columns)
+            any(column is None for column in bounds) or self._hides_rows(tail, number)
+            for number, bounds in enumerate(columns)
         ]
         if self._part.full_acid and not tail.is_acid:
             # The row ids of such files follow from the rows of all of them, and their scan makes no
@@ -328,9 +260,11 @@ class _PartitionAnalysis:
         """Collect the statistics of a tail; return whether a part of the file must be decoded."""
         columns = self._statistics_of_tail(tail)
         undecided = self._undecided(tail, columns)
-        for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
+        for stripe, open_, statistics_of_stripe in zip(
+            tail.stripes, undecided, columns, strict=True
+        ):
             if not open_:
-                for name, statistics in zip(self._columns, known, strict=True):
+                for name, statistics in zip(self._columns, statistics_of_stripe, strict=True):
                     assert statistics is not None
                     self._found[name].append(statistics)
             if not open_ or not self._part.full_acid:
@@ -356,12 +290,12 @@ class _PartitionAnalysis:
         """Return whether a row of a stripe may be deleted or have an invisible write id."""
         if not tail.is_acid:
             return False
-        if self._deleted.may_hit(tail, stripe):
+        if self._deleted.may_be_in(tail, stripe):
             return True
-        written = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
-        if written is None:
+        id_range = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
+        if id_range is None:
             return True
-        return self._part.write_ids.range_valid(*written) is not Range.ALL
+        return self._part.write_ids.range_valid(*id_range) is not Range.ALL
 
     def _decode(self, part: TablePart) -> None:
         """Add the visible rows of the remaining stripes.
@@ -382,18 +316,18 @@ class _PartitionAnalysis:
     def _read(self, part: TablePart, names: Sequence[str]) -> int:
         """Atomically add the statistics of some columns; return the number of rows with ids."""
         rows = 0
-        found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
+        statistics: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
         nan: set[str] = set()
         columns = TableColumns([self._columns[name][0] for name in names], unit=None)
         for batch, values in part.rows(columns, _Undecided(self)):
             rows += 0 if batch is None else len(batch)
             for name, array in zip(names, values.columns, strict=True):
                 try:
-                    found[name].append(statistics_of(array, self._columns[name][2]))
+                    statistics[name].append(statistics_of(array, self._columns[name][2]))
                 except NotComparable:
                     nan.add(name)
         for name in names:
-            self._found[name] += found[name]
+            self._found[name] += statistics[name]
         self._omitted.update(dict.fromkeys(sorted(nan), _NAN))
         return rows
 
@@ -417,7 +351,7 @@ def analyze(
         phases: Receives the phases of the run.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         UnknownColumn: The table has no such column.
         UserError: A named partition does not exist.
         UnsupportedTable: Its files hold lines of text.
@@ -427,10 +361,10 @@ def analyze(
     phases = phases or PhaseClock()
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(
+        raise WrongTableKind(
             f"{table.ref} is not transactional.", remedy="Let its engine analyze it."
         )
-    wanted = _columns_to_analyze(table, job)
+    column_names = _columns_to_analyze(table, job)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     with Transaction(
@@ -445,7 +379,7 @@ def analyze(
         write_id = client.allocate_write_id(txn.txn_id, table.ref)
         # Once more, so that it sees the write id, too.
         txn.snapshot = Snapshot.take(client, [table.ref], txn.txn_id)
-        analysis = _Analysis(client, table, txn, write_id, wanted)
+        analysis = _Analysis(client, table, txn, write_id, column_names)
         with phases(Phase.READ, "the files"):
             analysis.read(job)
         with phases(Phase.REGISTER, "the statistics"):
@@ -467,16 +401,16 @@ def _columns_to_analyze(table: HiveTable, job: AnalyzeJob) -> list[str]:
     """The columns that are analyzed, as the table names them."""
     if job.rows_only:
         return []
-    known = {column.name.lower(): column.name for column in table.columns}
+    columns_by_name = {column.name.lower(): column.name for column in table.columns}
     if job.columns is None:
-        return list(known.values())
+        return list(columns_by_name.values())
     names = [unquoted(name).lower() for name in job.columns]
-    if unknown := sorted({*names} - {*known}):
+    if unknown_names := sorted({*names} - {*columns_by_name}):
         raise UnknownColumn(
-            f"{table.ref} has no column {', '.join(unknown)} to analyze.",
-            remedy=f"Its columns are {', '.join(known.values())}; partition keys need no statistics.",
+            f"{table.ref} has no column {', '.join(unknown_names)} to analyze.",
+            remedy=f"Its columns are {', '.join(columns_by_name.values())}; partition keys need no statistics.",
         )
-    return [known[name] for name in dict.fromkeys(names)]
+    return [columns_by_name[name] for name in dict.fromkeys(names)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,14 +435,14 @@ class _Analysis:
         table: HiveTable,
         txn: Transaction,
         write_id: int,
-        wanted: Sequence[str],
+        column_names: Sequence[str],
     ) -> None:
         self.warnings: list[str] = []
         self._client = client
         self._table = table
         self._txn = txn
         self._write_id = write_id
-        self._columns_to_analyze = wanted
+        self._columns_to_analyze = column_names
         self._results: list[_Result] = []
         self._partitions: dict[str, HivePartition] = {}
         writer = Writer(write_id, self._write_ids, txn.confirm_alive)
@@ -527,16 +461,17 @@ class _Analysis:
         if job.partitions is not None and not self._table.partition_keys:
             raise InvalidJob(f"{self._table.ref} has no partitions.")
         visible = see_table(self._client, self._txn, self._table, partitions=choose)
-        names = [each.name for each in visible.partitions if each.name is not None]
+        names = [partition.name for partition in visible.partitions if partition.name is not None]
         self._partitions = {
-            each.name: each for each in self._client.get_partitions(self._table, names)
+            partition.name: partition
+            for partition in self._client.get_partitions(self._table, names)
         }
         # Read after the snapshot: a transaction that commits in between revokes the statistics that
         # are exact by then.
-        described = self._txn.definitions.confirmed(self._table).raw
-        exact = {None: exact_columns(described, self._write_ids)} | {
-            name: exact_columns(each.raw, self._write_ids)
-            for name, each in self._partitions.items()
+        definition = self._txn.definitions.confirmed(self._table).raw
+        exact = {None: exact_columns(definition, self._write_ids)} | {
+            name: exact_columns(partition.raw, self._write_ids)
+            for name, partition in self._partitions.items()
         }
         for directory in visible.partitions:
             part = visible.part(directory)
@@ -561,20 +496,20 @@ class _Analysis:
         )
         names = list(self._partitions)
         self._writer.announce(names)
-        stored = [self._stored(found) for found in self._results]
+        stored_statistics = [self._stored(result) for result in self._results]
         busy = self._who_writes()
         if busy is not None:
             self.warnings.append(
                 f"The statistics are not exact: {busy}. Planners use the stored column statistics."
             )
-            self._writer.store_columns(stored)
+            self._writer.store_columns(stored_statistics)
             self._writer.forget(names)
             return set()
-        self._writer.store_columns(stored)
-        marked = self._writer.mark_accurate(stored)
-        if len(marked) < len(stored):
+        self._writer.store_columns(stored_statistics)
+        marked = self._writer.mark_accurate(stored_statistics)
+        if len(marked) < len(stored_statistics):
             self.warnings.append(
-                f"{len(stored) - len(marked)} of {len(stored)} statistics are not exact: another"
+                f"{len(stored_statistics) - len(marked)} of {len(stored_statistics)} statistics are not exact: another"
                 " transaction was writing."
             )
         return marked
@@ -596,17 +531,17 @@ class _Analysis:
         """Report the results partition by partition."""
         return tuple(
             AnalyzedPartition(
-                partition=found.directory.name,
-                rows=found.statistics.rows,
-                files=found.statistics.files,
-                bytes=found.statistics.bytes,
-                columns=tuple(self._column_reports(found.statistics)),
-                omitted=found.statistics.omitted,
-                stripes=found.statistics.stripes,
-                stripes_decoded=found.statistics.decoded,
-                accurate=found.directory.name in accurate,
+                partition=result.directory.name,
+                rows=result.statistics.rows,
+                files=result.statistics.files,
+                bytes=result.statistics.bytes,
+                columns=tuple(self._column_reports(result.statistics)),
+                omitted=result.statistics.omitted,
+                stripes=result.statistics.stripes,
+                stripes_decoded=result.statistics.decoded,
+                accurate=result.directory.name in accurate,
             )
-            for found in self._results
+            for result in self._results
         )
 
     def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
@@ -621,12 +556,16 @@ class _Analysis:
         }
         empty = [
             name
-            for name, each in statistics.columns.items()
-            if not each.values and (kind := kinds[name]) is not None and kind.has_range
+            for name, column_statistics in statistics.columns.items()
+            if not column_statistics.values and (kind := kinds[name]) is not None and kind.has_range
         ]
         return replace(
             statistics,
-            columns={n: each for n, each in statistics.columns.items() if n not in empty},
+            columns={
+                n: column_statistics
+                for n, column_statistics in statistics.columns.items()
+                if n not in empty
+            },
             omitted={**statistics.omitted, **dict.fromkeys(empty, _NO_VALUE)},
         )
 
@@ -634,28 +573,32 @@ class _Analysis:
         """Return a reason why a writer that missed the announcement may be active, if any."""
         name = self._table.ref.full_name
         now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
-        others = [each for each in (*self._write_ids.open, *now.open) if each != self._write_id]
-        if others:
-            return f"write id {min(others)} of {name} was open"
+        open_ids = [
+            write_id
+            for write_id in (*self._write_ids.open, *now.open)
+            if write_id != self._write_id
+        ]
+        if open_ids:
+            return f"write id {min(open_ids)} of {name} was open"
         if now.high_watermark > self._write_id:
             return f"write id {now.high_watermark} of {name} is newer"
         return None
 
-    def _stored(self, found: _Result) -> StoredStatistics:
+    def _stored(self, result: _Result) -> StoredStatistics:
         columns = []
         for column in self._table.columns:
             kind = kind_of_statistics(parse_type(column.type))
-            statistics = found.statistics.columns.get(column.name)
+            statistics = result.statistics.columns.get(column.name)
             if kind is not None and statistics is not None:
                 columns.append(StoredColumn(column, kind, statistics))
-        counted = found.statistics
+        partition_statistics = result.statistics
         return StoredStatistics(
-            found.directory.name,
-            counted.rows,
-            counted.files,
-            counted.bytes,
+            result.directory.name,
+            partition_statistics.rows,
+            partition_statistics.files,
+            partition_statistics.bytes,
             columns,
-            found.still_exact,
+            result.still_exact,
         )
 
     def _column_reports(self, statistics: PartitionStatistics) -> list[AnalyzedColumn]:
@@ -663,31 +606,34 @@ class _Analysis:
         return [
             AnalyzedColumn(
                 name=name,
-                nulls=each.nulls,
-                low=shown(each.low, types[name]),
-                high=shown(each.high, types[name]),
+                nulls=column_statistics.nulls,
+                low=shown(column_statistics.low, types[name]),
+                high=shown(column_statistics.high, types[name]),
             )
-            for name, each in statistics.columns.items()
+            for name, column_statistics in statistics.columns.items()
         ]
 
 
 def _matching_partitions(
-    table: HiveTable, names: Sequence[str], asked: Sequence[str] | None
+    table: HiveTable, names: Sequence[str], requested: Sequence[str] | None
 ) -> Sequence[str]:
     """Return the partitions that match all keys of one of the requested names."""
-    if asked is None:
+    if requested is None:
         return names
-    clauses = [[KeyComparison(*each) for each in parse_partition_name(text)] for text in asked]
+    clauses = [
+        [KeyComparison(*comparison) for comparison in parse_partition_name(text)]
+        for text in requested
+    ]
     values = {name: dict(parse_partition_name(name)) for name in names}
-    found = matching_partitions(clauses, table.key_types, values)
-    for text, matches in zip(asked, found, strict=True):
+    matches_by_clause = matching_partitions(clauses, table.key_types, values)
+    for text, matches in zip(requested, matches_by_clause, strict=True):
         if not matches:
             raise UserError(
                 f"{table.ref} has no partition {text}.",
                 remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
             )
-    chosen = {name for matches in found for name in matches}
-    return [name for name in names if name in chosen]
+    chosen_names = {name for matches in matches_by_clause for name in matches}
+    return [name for name in names if name in chosen_names]
 
 
 def shown(value: Any, hive_type: HiveType) -> str | None:

@@ -1,22 +1,17 @@
-"""The files of a table that are visible to one snapshot, and the row ids in its delete events."""
+"""The files of a table that are visible to one snapshot."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from hiveacid.errors import CorruptFile, HiveAcidError, UnsupportedFile
+from hiveacid.errors import HiveAcidError, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.orc.format.column_view import read_columns
-from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.row_id_set import RowIds
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.directory import (
     AcidDirectory,
@@ -29,22 +24,18 @@ from hiveacid.rules.directory import (
 from hiveacid.rules.location import Location, below, split
 from hiveacid.rules.names import Base, Delta, TableRef, delete_applies, may_delete
 from hiveacid.rules.partitions import texts_in_rows
-from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList
+from hiveacid.rules.write_ids import AsOf, Range, ValidTxnList, ValidWriteIdList, WriteIdList
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.hidden_folder import TableOfFolder
 from hiveacid.storage.listing import DataFile, data_files, list_files, read_state, read_tail
+from hiveacid.tables.scan.orc_file import OrcFile
 
 # A folder and everything in it.
 Listing = tuple[ReadOnlyStorage, Sequence[FileStatus]]
 # Folders by location.
 Listings = Mapping[str, Listing | None]
 NO_LISTINGS: Listings = MappingProxyType({})
-_KEY_COLUMNS = (
-    EnvelopeColumn.ORIGINAL_TRANSACTION,
-    EnvelopeColumn.BUCKET,
-    EnvelopeColumn.ROW_ID,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +96,7 @@ class PartitionFiles:
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may contain events for rows of a file; see ``may_delete``."""
-        return [each for each in self._deletes_of_bucket(file) if _applies(each, file)]
+        return [delete for delete in self._deletes_of_bucket(file) if _applies(delete, file)]
 
     def inserts_with_deletes(self) -> Iterator[tuple[AcidFile, tuple[AcidFile, ...]]]:
         """Yield the files with rows, each with the delete files of its bucket.
@@ -118,8 +109,8 @@ class PartitionFiles:
             if file.bucket not in of_bucket:
                 # The last one applies to every file that any of them applies to.
                 of_bucket[file.bucket] = tuple(sorted(self._deletes_of_bucket(file), key=_order))
-            own = of_bucket[file.bucket]
-            yield file, own if own and _applies(own[-1], file) else ()
+            deletes = of_bucket[file.bucket]
+            yield file, deletes if deletes and _applies(deletes[-1], file) else ()
 
     def _deletes_of_bucket(self, file: AcidFile) -> Iterator[AcidFile]:
         clustered = bool(self.clustered_by)
@@ -129,51 +120,9 @@ class PartitionFiles:
 
     def raw_beside(self, file: AcidFile) -> list[AcidFile]:
         """The files whose rows are numbered together with those of a file without row ids."""
-        return [other for other in self.inserts if other.raw and other.directory == file.directory]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """The ranges of the parts of the row ids in some files, and the number of rows."""
-
-    rows: int
-    write_ids: tuple[int, int] = (0, 0)
-    buckets: tuple[int, int] = (0, 0)
-    row_numbers: tuple[int, int] = (0, 0)
-
-    @classmethod
-    def of(cls, tail: OrcTail) -> "KeyRange | None":
-        """The range of one file; None if its tail does not contain it."""
-        known = cls(0)
-        for stripe, rows in enumerate(stripe.rows for stripe in tail.stripes):
-            parts = [tail.int_range(stripe, column) for column in _KEY_COLUMNS]
-            if not tail.is_acid or None in parts:
-                return None
-            known = known.joined(cls(rows, *filter(None, parts)))
-        return known
-
-    def joined(self, other: "KeyRange") -> "KeyRange":
-        """The combined range of both."""
-        if not self.rows or not other.rows:
-            return self if self.rows else other
-        return KeyRange(
-            self.rows + other.rows,
-            *[
-                (min(mine[0], others[0]), max(mine[1], others[1]))
-                for mine, others in zip(self._parts, other._parts, strict=True)
-            ],
-        )
-
-    def may_share(self, other: "KeyRange") -> bool:
-        """Whether both ranges can contain the same row id."""
-        return bool(self.rows and other.rows) and all(
-            mine[0] <= others[1] and others[0] <= mine[1]
-            for mine, others in zip(self._parts, other._parts, strict=True)
-        )
-
-    @property
-    def _parts(self) -> tuple[tuple[int, int], ...]:
-        return self.write_ids, self.buckets, self.row_numbers
+        return [
+            insert for insert in self.inserts if insert.raw and insert.directory == file.directory
+        ]
 
 
 def usual_listings(table: HiveTable, names: Sequence[str]) -> Listings:
@@ -211,7 +160,7 @@ def list_partitions(
     txns: ValidTxnList,
     rules: Rules,
     now: ValidWriteIdList | None = None,
-    listed: Listings = NO_LISTINGS,
+    listings: Listings = NO_LISTINGS,
     txn: LiveTransaction | None = None,
 ) -> list[PartitionFiles]:
     """List the visible files of some partitions, or of a whole unpartitioned table.
@@ -223,14 +172,14 @@ def list_partitions(
         txns: The visible transactions.
         rules: The rules of the engine version for reading directories.
         now: The write ids that a new reader sees, if an earlier version is read.
-        listed: See ``usual_listings``.
+        listings: See ``usual_listings``.
         txn: The transaction, if any, that holds a lock on the table.
     """
     owner = TableOfFolder.of(table, txn)
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
         location = table.folder if partition is None else partition.folder
-        storage, files = listed.get(location) or listing_of(location, owner)
+        storage, files = listings.get(location) or listing_of(location, owner)
         state = read_state(storage, files, write_ids, txns, rules=rules, now=now)
         return partition_files(storage, table, partition, state, write_ids)
 
@@ -360,8 +309,8 @@ class AcidFiles:
     @property
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file depend on the column mapping."""
-        stored = {tail.column_names for tail in self.tails.of(self.inserts)}
-        return any(map(self.table.mapped_columns.is_ambiguous, stored))
+        stored_names = {tail.column_names for tail in self.tails.of(self.inserts)}
+        return any(map(self.table.mapped_columns.is_ambiguous, stored_names))
 
 
 class FilesReader:
@@ -394,7 +343,7 @@ class FilesReader:
         table: HiveTable,
         partitions: Sequence[HivePartition],
         as_of: AsOf | None = None,
-        listed: Listings = NO_LISTINGS,
+        listings: Listings = NO_LISTINGS,
     ) -> AcidFiles:
         """Some partitions of a full ACID table, or a whole table without partitions.
 
@@ -402,13 +351,13 @@ class FilesReader:
             table: The table.
             partitions: The partitions.
             as_of: The version to read; None means the newest.
-            listed: See ``usual_listings``.
+            listings: See ``usual_listings``.
         """
         table = self.confirmed(table)
-        seen, now = self._txn.snapshot, self._now(table)
+        snapshot, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
         files = list_partitions(
-            table, partitions, write_ids, seen.txns, self._rules, now, listed, self._txn
+            table, partitions, write_ids, snapshot.txns, self._rules, now, listings, self._txn
         )
         return AcidFiles(table, files, write_ids)
 
@@ -432,121 +381,38 @@ def row_ids(
     Raises:
         UnsupportedFile: The name of a file has no bucket number, so that its rows have no ids.
     """
-    beside = {
+    neighbours = {
         (number, file.directory): partitions[number].raw_beside(file) for number, file in files
     }
-    counted = sorted({file for group in beside.values() for file in group}, key=lambda f: f.path)
-    tails = dict(zip([file.path for file in counted], read_tails(counted), strict=True))
-    known = {
+    files_to_count = sorted(
+        {file for group in neighbours.values() for file in group}, key=lambda f: f.path
+    )
+    tails = dict(
+        zip([file.path for file in files_to_count], read_tails(files_to_count), strict=True)
+    )
+    files_by_path = {
         ids.path: ids
-        for (_, directory), group in beside.items()
+        for (_, directory), group in neighbours.items()
         for ids in synthetic_ids(
             {file.path: tails[file.path].rows for file in group}, *written_by(directory)
         )
     }
     for _, file in files:
-        if known[file.path].bucket is None:
+        if files_by_path[file.path].bucket is None:
             raise UnsupportedFile(
                 f"{file.path} has no bucket number in its name, so that its rows have no row ids.",
                 remedy="Overwrite the table, or the partition, with its own rows; then change them.",
             )
-    return known
+    return files_by_path
 
 
-# The row ids in delete events, read and compared in the driver
+def read_events(files: Sequence[AcidFile], write_ids: WriteIdList) -> RowIds:
+    """Read the row ids in the delete events of some files that a snapshot sees."""
 
+    def read(file: AcidFile) -> RowIds:
+        folder, name = split(file.path)
+        data = DataFile(name, file.size, file.directory, file.bucket)
+        events = OrcFile(Storage.of(folder), data).events(None if file.exact else write_ids)
+        return RowIds.joined(events)
 
-_COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
-# Numbers up to the first limit, multiplied by the number of events, are below the second.
-_WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
-
-Ids = NDArray[np.int64]
-
-
-def read_events(
-    files: Sequence[tuple[int, AcidFile]], write_ids: ValidWriteIdList
-) -> tuple[Ids, ...]:
-    """The row ids in the events of some files: write ids, buckets, rows and partitions.
-
-    Args:
-        files: Files of delete events, each with the number of its partition.
-        write_ids: The write ids that the snapshot sees.
-    """
-
-    def read(numbered: tuple[int, AcidFile]) -> Ids:
-        number, file = numbered
-        events = _read(file, write_ids)
-        return np.vstack([events, np.full(events.shape[1], number)])
-
-    return tuple(np.hstack([np.zeros((4, 0), np.int64), *in_threads(read, files)]))
-
-
-def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
-    folder, name = split(file.path)
-    with Storage.of(folder).open_input(name) as source:
-        try:
-            # The file may go on after its valid part, and some compactions of Hive write all names in
-            # lower case.
-            batches = list(read_columns(source, _COLUMNS, file.size))
-            parts_of = [
-                [each.column(name).cast(pa.int64()) for each in batches] for name in _COLUMNS
-            ]
-        except (CorruptFile, OSError, pa.ArrowException) as error:
-            raise CorruptFile(f"{file.path} cannot be read as ORC: {error}") from error
-    columns = [pa.chunked_array(parts, pa.int64()) for parts in parts_of]
-    if any(column.null_count for column in columns):
-        raise CorruptFile(f"{file.path} holds events without a row id.")
-    operation, *parts, current = map(np.asarray, columns)
-    strange = np.flatnonzero(operation != RowOperation.DELETE)
-    if len(strange):
-        raise CorruptFile(
-            f"{file.path} holds events of operation {operation[strange[0]]}, which do not belong "
-            "into its directory."
-        )
-    events = np.vstack(parts)
-    if file.exact:
-        return events
-    hidden = [*write_ids.open, *write_ids.aborted]
-    visible = (current <= write_ids.high_watermark) & ~np.isin(current, hidden)
-    return events[:, visible]
-
-
-def are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
-    """Return a mask of the given row ids that are known.
-
-    Args:
-        known: The parts of the known row ids.
-        given: The same parts of the row ids to look up.
-    """
-    possible = np.full(len(given[0]), len(known[0]) > 0)
-    if not len(known[0]):
-        return possible
-    codes, wanted, count = np.zeros(len(known[0]), np.int64), np.zeros(len(given[0]), np.int64), 1
-    for ours, theirs in zip(known, given, strict=True):
-        first, last = int(ours.min()), int(ours.max())
-        if last - first < _WIDEST_PART:
-            width, parts, others = last - first + 1, ours - first, theirs - first
-            possible &= (theirs >= first) & (theirs <= last)
-        else:
-            parts, others, is_value, width = _densely(ours, theirs)
-            possible &= is_value
-        if count * width > _LONGEST_CODE:
-            codes, wanted, is_code, count = _densely(codes, wanted)
-            possible &= is_code
-        codes, wanted = codes * width + parts, wanted * width + others
-        count *= width
-    _, is_known = _places(np.sort(codes), wanted)
-    return possible & is_known
-
-
-def _densely(ours: Ids, theirs: Ids) -> tuple[Ids, Ids, NDArray[np.bool_], int]:
-    """Map values to consecutive numbers; also return the mask of known values and their count."""
-    values, numbers = np.unique(ours, return_inverse=True)
-    at, is_value = _places(values, theirs)
-    return numbers, at, is_value, len(values)
-
-
-def _places(values: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """The positions of numbers in a sorted array, and the mask of numbers that are present."""
-    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-    return at, values[at] == wanted
+    return RowIds.joined(in_threads(read, files))

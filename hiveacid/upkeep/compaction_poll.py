@@ -94,23 +94,23 @@ class CompactionPoll:
         samples = tuple(survey_samples(whole, datetime.now(UTC)))
         decisions = rank(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
-        others = [decision for decision in decisions if decision.type is None]
+        idle_decisions = [decision for decision in decisions if decision.type is None]
         log = (
             *(f"{need.name} needs a {need.type} compaction: {need.reason}" for need in needs),
-            *_summary(others, len(refs)),
+            *_summary(idle_decisions, len(refs)),
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
             log = (
                 *log,
                 f"Not written since the last survey, or empty: {plural(unwritten, 'table')}.",
             )
-        return PollResult(needs, log, tuple(_problems(others)), samples)
+        return PollResult(needs, log, tuple(_problems(idle_decisions)), samples)
 
 
-def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
+def _summary(decisions: Sequence[Decision], tables: int) -> Iterator[str]:
     """Return a line for each of a few, or the most important of many."""
-    ordered = list(others)
-    if len(others) > _NAMED:
+    ordered = list(decisions)
+    if len(decisions) > _NAMED:
         # Unreadable partitions come first, then those that will soon be due.
         ordered.sort(
             key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas))
@@ -118,20 +118,20 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
     for decision in ordered[:_NAMED]:
         size = decision.size
         yield f"{_name(size)} needs none: {decision.reason}"
-    if len(others) > _NAMED:
-        rest = len(others) - _NAMED
-        yield f"{rest} more of {plural(tables, 'table')} need none."
-    if not others and not tables:
+    if len(decisions) > _NAMED:
+        remaining = len(decisions) - _NAMED
+        yield f"{remaining} more of {plural(tables, 'table')} need none."
+    if not decisions and not tables:
         yield "No transactional table matches."
 
 
-def _problems(others: Sequence[Decision]) -> Iterator[str]:
+def _problems(decisions: Sequence[Decision]) -> Iterator[str]:
     """Return a line for each failed measurement, up to a limit."""
-    unknown = [decision.size for decision in others if decision.size.problem is not None]
-    for size in unknown[:_PROBLEMS]:
+    unmeasured = [decision.size for decision in decisions if decision.size.problem is not None]
+    for size in unmeasured[:_PROBLEMS]:
         yield f"{_name(size)} cannot be measured: {size.problem}"
-    if len(unknown) > _PROBLEMS:
-        yield f"{len(unknown) - _PROBLEMS} more cannot be measured."
+    if len(unmeasured) > _PROBLEMS:
+        yield f"{len(unmeasured) - _PROBLEMS} more cannot be measured."
 
 
 def _name(size: PartitionSize) -> str:

@@ -77,17 +77,24 @@ class HealthMeter:
         now, shared = datetime.now(UTC), shared_tables(self._client)
         queue: dict[TableRef, list[QueuedCompaction]] = {}
         blockers: Mapping[TableRef, Sequence[Blocker]] | None = None
-        for wanted, known in self._pages(database, tables):
+        for refs, descriptions in self._pages(database, tables):
             if blockers is None:
                 for entry in CompactionQueue(self._client).show():
                     queue.setdefault(entry.table, []).append(entry)
                 self._mistrust_compacted(queue)
                 blockers = blockers_by_table(self._client)
-            for ref, outcome in self._survey.survey_tables(wanted, now=now, described=known):
+            for ref, outcome in self._survey.survey_tables(
+                refs, now=now, descriptions=descriptions
+            ):
                 if isinstance(outcome, TableNotFound) and tables is None:
                     continue
                 health = self._health(
-                    ref, known.get(ref), outcome, blockers.get(ref, ()), queue.get(ref, ()), now
+                    ref,
+                    descriptions.get(ref),
+                    outcome,
+                    blockers.get(ref, ()),
+                    queue.get(ref, ()),
+                    now,
                 )
                 yield replace(health, shared_with=(*sorted(shared.get(ref.full_name, ())),))
 
@@ -99,11 +106,11 @@ class HealthMeter:
             by_database: dict[str, list[str]] = {}
             for ref in map(TableRef.parse, tables):
                 by_database.setdefault(ref.database, []).append(ref.name)
-            known: dict[TableRef, HiveTable] = {}
+            descriptions: dict[TableRef, HiveTable] = {}
             for name, names in by_database.items():
-                known |= self._described(name, names)
+                descriptions |= self._described(name, names)
             if tables:
-                yield sorted(map(TableRef.parse, tables)), known
+                yield sorted(map(TableRef.parse, tables)), descriptions
             return
         databases = (
             self._client.get_databases()
@@ -113,13 +120,13 @@ class HealthMeter:
         for name in sorted(databases):
             names = sorted(self._client.get_tables(name))
             for start in range(0, len(names), TABLES_PER_CALL):
-                known = self._described(name, names[start : start + TABLES_PER_CALL])
-                if known:
-                    yield sorted(known), known
+                descriptions = self._described(name, names[start : start + TABLES_PER_CALL])
+                if descriptions:
+                    yield sorted(descriptions), descriptions
 
     def _described(self, database: str, names: Sequence[str]) -> dict[TableRef, HiveTable]:
-        found = transactional_tables(self._client, database, names)
-        return {table.ref: table for table in found}
+        tables = transactional_tables(self._client, database, names)
+        return {table.ref: table for table in tables}
 
     def _mistrust_compacted(self, queue: Mapping[TableRef, Sequence[QueuedCompaction]]) -> None:
         """A compaction moves no write id, but a request for it changes its state."""
@@ -132,7 +139,7 @@ class HealthMeter:
     def _health(
         self,
         ref: TableRef,
-        known: HiveTable | None,
+        description: HiveTable | None,
         outcome: list[Decision] | HiveAcidError,
         blockers: Sequence[Blocker],
         queue: Sequence[QueuedCompaction],
@@ -140,7 +147,7 @@ class HealthMeter:
     ) -> TableHealth:
         health = TableHealth(
             table=ref.full_name,
-            kind=(known.kind if known else TableKind.NOT_ACID).value,
+            kind=(description.kind if description else TableKind.NOT_ACID).value,
             oldest_txn=_oldest(blockers),
             queue=_pending(queue),
             measured_at=now.timestamp(),
@@ -148,11 +155,11 @@ class HealthMeter:
         policy = self._policy
         if not isinstance(outcome, HiveAcidError):
             health = measured(health, outcome, now)
-            policy = policy.for_table(known.parameters if known else {})
+            policy = policy.for_table(description.parameters if description else {})
             if health.obsolete_bytes or health.obsolete_directories or health.aborted_directories:
                 self._survey.mistrust(ref)
-                if known is not None:
-                    health = self._without_retained(health, known, outcome)
+                if description is not None:
+                    health = self._without_retained(health, description, outcome)
         else:
             health = replace(health, error=ErrorReport.of(outcome), verdict=str(outcome))
         decisions = () if isinstance(outcome, HiveAcidError) else outcome
@@ -169,25 +176,29 @@ class HealthMeter:
         self, health: TableHealth, table: HiveTable, decisions: Sequence[Decision]
     ) -> TableHealth:
         """Count separately the data that a cleaning retains for versions and consumers."""
-        sizes = {each.size.partition: each.size for each in decisions if each.size.obsolete}
+        sizes = {
+            decision.size.partition: decision.size
+            for decision in decisions
+            if decision.size.obsolete
+        }
         try:
             inspected = self._run(table.ref.full_name, partial(self._inspected, table, sizes))
         except HiveAcidError as error:
             # A cleaning could not determine the retained directories either.
             return replace(health, verdict=f"{health.verdict} It cannot be cleaned: {error}")
         retained = [
-            sizes[each.folder.partition].awaiting_removal.get(kept_path.path)
-            for each in inspected
-            for kept_path in each.keep
+            sizes[folder.folder.partition].awaiting_removal.get(kept_path.path)
+            for folder in inspected
+            for kept_path in folder.keep
             if kept_path.retained
         ]
-        known = [size for size in retained if size is not None]
+        sizes_retained = [size for size in retained if size is not None]
         return replace(
             health,
-            obsolete_bytes=health.obsolete_bytes - sum(known),
-            obsolete_directories=health.obsolete_directories - len(known),
-            retained_bytes=sum(known),
-            retained_directories=len(known),
+            obsolete_bytes=health.obsolete_bytes - sum(sizes_retained),
+            obsolete_directories=health.obsolete_directories - len(sizes_retained),
+            retained_bytes=sum(sizes_retained),
+            retained_directories=len(sizes_retained),
         )
 
     def _inspected(
@@ -201,8 +212,11 @@ class HealthMeter:
             self._client, table, snapshot, retention=retention, clock=lambda _: datetime.now(UTC)
         )
         if table.partition_keys:
-            found = self._client.get_partitions(table, [*filter(None, partitions)])
-            folders = [folder_of(table.folder, one.name, one.folder) for one in found]
+            listed_partitions = self._client.get_partitions(table, [*filter(None, partitions)])
+            folders = [
+                folder_of(table.folder, partition.name, partition.folder)
+                for partition in listed_partitions
+            ]
         else:
             folders = [folder_of(table.folder, None, table.folder)]
         return inspection.inspect(folders)
@@ -222,7 +236,7 @@ def measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) 
     delete_bytes = sum(size.delete_bytes for size in sizes)
     read = base_bytes + delta_bytes
     ages = [size.base_age_hours for size in sizes if size.base_age_hours is not None]
-    needs = [each for each in rank(decisions, Budget()) if each.type is not None]
+    needs = [decision for decision in rank(decisions, Budget()) if decision.type is not None]
     return replace(
         health,
         partitions=len(sizes),
@@ -259,11 +273,11 @@ def _plan(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
         return "there is no partition."
     if needs:
         first = needs[0]
-        what = f"{first.reason} A {first.type} compaction is worth it"
+        sentence = f"{first.reason} A {first.type} compaction is worth it"
         if first.size.partition is None:
-            return f"{what}."
+            return f"{sentence}."
         where = f"in {len(needs)} of {plural(len(decisions), 'partition')}"
-        return f"{what} {where}, first of all in {first.size.partition}."
+        return f"{sentence} {where}, first of all in {first.size.partition}."
     telling = max(
         decisions,
         key=lambda decision: (decision.size.problem is not None, len(decision.size.deltas)),
@@ -310,5 +324,5 @@ def _pending(queue: Sequence[QueuedCompaction]) -> tuple[QueueEntry, ...]:
 
 
 def _since(entry: QueuedCompaction) -> float | None:
-    since = entry.started_at or entry.enqueued_at
-    return None if since is None else since.timestamp()
+    start = entry.started_at or entry.enqueued_at
+    return None if start is None else start.timestamp()

@@ -202,11 +202,11 @@ def score_of(
         *_for_waiting(health),
     ]
     if problems:
-        more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
-        penalties.append(Penalty(_UNREADABLE, f"{problems[0]}{more}"))
+        addition = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+        penalties.append(Penalty(_UNREADABLE, f"{problems[0]}{addition}"))
     penalties.sort(key=lambda penalty: -penalty.points)
-    lost = sum(penalty.points for penalty in penalties)
-    return max(0, _FULL - lost), tuple(penalties)
+    points = sum(penalty.points for penalty in penalties)
+    return max(0, _FULL - points), tuple(penalties)
 
 
 def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iterator[Penalty]:
@@ -217,16 +217,16 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
     ]
     many = [excess for excess in called if excess.many]
     if many:
-        most = max(many, key=lambda excess: len(excess.size.deltas))
-        count, limit = len(most.size.deltas), most.limit
+        worst = max(many, key=lambda excess: len(excess.size.deltas))
+        count, limit = len(worst.size.deltas), worst.limit
         assert limit is not None
         points = 30 if count >= 5 * limit else 20 if count >= 2 * limit else 10
         yield Penalty(points, f"{plural(count, 'delta')} (limit {limit}).")
     large = [excess for excess in called if excess.large]
     if large:
-        most = max(large, key=lambda excess: excess.deltas / excess.base)
-        points = 20 if most.deltas > most.base else 10
-        share, at_most = percent(most.deltas / most.base), percent(policy.max_delta_ratio or 0)
+        worst = max(large, key=lambda excess: excess.deltas / excess.base)
+        points = 20 if worst.deltas > worst.base else 10
+        share, at_most = percent(worst.deltas / worst.base), percent(policy.max_delta_ratio or 0)
         yield Penalty(points, f"Deltas are {share} of the base (limit {at_most}).")
     deletes = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
     if deletes:
@@ -241,18 +241,18 @@ def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
         points = 10 if health.obsolete_bytes > read else 5
         yield Penalty(points, f"{size} wait for a cleaning.")
     if count := health.aborted_directories:
-        what = plural(count, "directory", "directories")
-        yield Penalty(5, f"{what} of aborted transactions.")
+        directories = plural(count, "directory", "directories")
+        yield Penalty(5, f"{directories} of aborted transactions.")
 
 
 def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
     now, txn = health.measured_at, health.oldest_txn
     if txn is not None and txn.opened_at is not None and now - txn.opened_at > _HOUR:
-        what = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
+        holder = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
         points = 20 if now - txn.opened_at > _DAY else 10
         yield Penalty(
             points,
-            f"{what} of {printable(txn.user)} is open for {duration_in_words(now - txn.opened_at)}.",
+            f"{holder} of {printable(txn.user)} is open for {duration_in_words(now - txn.opened_at)}.",
         )
     late = [
         (10 if entry.state == _CLEANING else 5, now - entry.since, entry)
@@ -264,8 +264,10 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
         yield Penalty(points, f"Request {entry.id} is {entry.state} for {duration_in_words(age)}.")
     failed = [entry for entry in health.queue if not entry.unfinished]
     if failed:
-        met = [each for each in failed if (each.error or "").startswith(CorruptFile.__name__)]
-        last = (met or failed)[-1]
-        why = f": {last.error}" if last.error else "."
-        points = _UNREADABLE if met else 10
-        yield Penalty(points, f"The last compaction (request {last.id}) {last.state}{why}")
+        corrupt = [
+            entry for entry in failed if (entry.error or "").startswith(CorruptFile.__name__)
+        ]
+        last = (corrupt or failed)[-1]
+        error = f": {last.error}" if last.error else "."
+        points = _UNREADABLE if corrupt else 10
+        yield Penalty(points, f"The last compaction (request {last.id}) {last.state}{error}")

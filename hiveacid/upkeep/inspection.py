@@ -6,20 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from hiveacid.errors import CorruptFile, DataError, NewerRecord, NotAFile, StagedChangeRefused
+from hiveacid.errors import CorruptFile, DataError, NewerRecord, StagedChangeRefused
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.proofs import NoteName, RunOutcome
 from hiveacid.records.run_notes import NoteFile, RunNoteFolder
 from hiveacid.records.signatures import SigningKey
-from hiveacid.records.staged_changes import (
-    MANIFEST,
-    StagedChange,
-    is_abandoned,
-    manifest_of,
-    names_below,
-)
+from hiveacid.records.staged_changes import MANIFEST, StagedChange, is_abandoned, names_below
+from hiveacid.records.store import RecordStore
 from hiveacid.records.stream_places import digests_of_next_batches
 from hiveacid.rules.cleaning import (
     CONSUMER_RETENTION,
@@ -121,10 +116,10 @@ class InspectedFolder:
     @property
     def versions_left(self) -> PartitionVersions | None:
         """The versions that can be read after the removal."""
-        gone = {garbage.path for garbage in self.garbage}
+        garbage_paths = {garbage.path for garbage in self.garbage}
         return self.versions and replace(
             self.versions,
-            files=[f for f in self.versions.files if f.path.partition("/")[0] not in gone],
+            files=[f for f in self.versions.files if f.path.partition("/")[0] not in garbage_paths],
         )
 
 
@@ -197,12 +192,14 @@ class Inspection:
             return InspectedFolder(folder)
         storage = ReadOnlyStorage.of(folder.location)
         garbage = self._stale_uploads(folder.location)
-        committed: list[NoteFile] = []
+        notes_committed: list[NoteFile] = []
         keep: list[KeptPath] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
-            if hidden := self._owner.hidden_in(storage, names):
-                return InspectedFolder(folder, keep=_unverified(hidden), unverified=tuple(hidden))
+            if hidden_paths := self._owner.hidden_in(storage, names):
+                return InspectedFolder(
+                    folder, keep=_unverified(hidden_paths), unverified=tuple(hidden_paths)
+                )
             for name in stale_staging(names, self.txns, self._min_open):
                 files = storage.list_files(name, recursive=True, missing_ok=True)
                 garbage += self._stale_staging(
@@ -215,17 +212,22 @@ class Inspection:
         if not storage.is_link(RUN_NOTES):
             notes = RunNoteFolder(self._client, storage, self._table)
             old_notes = self._obsolete_notes(storage, keep_notes_days)
-            named = [NoteName.parse(each.path.rpartition("/")[2]) for each in old_notes]
-            newer = {each.path for each in notes.newer([n for n in named if n is not None])}
+            note_names = [
+                NoteName.parse(note_file.path.rpartition("/")[2]) for note_file in old_notes
+            ]
+            newer = {
+                note_file.path
+                for note_file in notes.newer([n for n in note_names if n is not None])
+            }
             keep += [KeptPath(path, _NEWER) for path in sorted(newer)]
-            garbage += [each for each in old_notes if each.path not in newer]
-            old = {each.path for each in old_notes}
+            garbage += [note_file for note_file in old_notes if note_file.path not in newer]
+            old = {note_file.path for note_file in old_notes}
             for note in notes.unmarked():
                 if note.path in old:
                     continue
                 outcome = notes.judge(note, self.txns, self._write_ids)
                 if outcome is RunOutcome.APPLIED:
-                    committed.append(note)
+                    notes_committed.append(note)
                 elif outcome is RunOutcome.ABORTED:
                     garbage.append(Garbage(note.path, 0, _ABORTED, is_file=True))
                 elif (
@@ -235,32 +237,28 @@ class Inspection:
                 ):
                     keep.append(KeptPath(note.path, _FOREIGN.format(foreign)))
         return InspectedFolder(
-            folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
+            folder, tuple(garbage), tuple(keep), committed_notes=tuple(notes_committed)
         )
 
     def _judge_staged_changes(
         self, storage: ReadOnlyStorage, garbage: list[Garbage], keep: list[KeptPath]
     ) -> None:
         """Find staged changes that have expired, and the rest of those that were removed."""
-        key = SigningKey.configured()
+        staged = RecordStore(StagedChange, storage, SigningKey.configured())
         for name in names_below(storage):
             path = f"{STAGED_CHANGES}/{name}"
             if storage.is_link(path):
                 continue
             try:
-                content = manifest_of(storage, name)
-            except NotAFile:
-                content = None
-            if content is not None or storage.exists(f"{path}/{MANIFEST}"):
-                try:
-                    change = StagedChange.parse(content or b"", storage.location, name, key)
-                except NewerRecord:
-                    keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
-                    continue
-                except StagedChangeRefused as refused:
-                    why = f"{refused.what} `hiveacid staged` discards it."
-                    keep.append(KeptPath(path, why, waits_for=_STAGED))
-                    continue
+                change = staged.read(f"{name}/{MANIFEST}")
+            except NewerRecord:
+                keep.append(KeptPath(path, _NEWER, waits_for=_STAGED))
+                continue
+            except (CorruptFile, StagedChangeRefused) as refused:
+                reason = f"{refused.what} `hiveacid staged` discards it."
+                keep.append(KeptPath(path, reason, waits_for=_STAGED))
+                continue
+            if change is not None:
                 age = self._age(storage, f"{path}/{MANIFEST}")
                 if not change.is_removable(age) and not self._is_published(storage, name):
                     keep.append(
@@ -277,8 +275,8 @@ class Inspection:
 
     def _age(self, storage: ReadOnlyStorage, path: str) -> timedelta:
         """Return the age of a file, by the clock of its storage."""
-        written = storage.modified(path)
-        return timedelta() if written is None else self._now(storage.location) - written
+        time = storage.modified(path)
+        return timedelta() if time is None else self._now(storage.location) - time
 
     def _is_published(self, storage: ReadOnlyStorage, name: str) -> bool:
         """Whether a staged change was published: it must not outlive the note that proves this."""
@@ -299,22 +297,22 @@ class Inspection:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
         limit = int(keep_days * _NANOSECONDS_PER_DAY)
-        times = [written for *_, written in files if written is not None]
+        times = [time for *_, time in files if time is not None]
         expired = max(times, default=0) - limit
-        if any(written <= expired for written in times):
+        if any(time <= expired for time in times):
             # The time of the newest one may be in the future.
             now = int(self._now(storage.location).timestamp() * 1e9)
             expired = min(expired, now - limit)
         # A stream must find its last batch even after a long pause.
-        kept = digests_of_next_batches(storage)
-        why = f"This note on a run is {keep_days:g} days older than the newest one."
+        digests = digests_of_next_batches(storage)
+        reason = f"This note on a run is {keep_days:g} days older than the newest one."
         garbage = []
-        for path, size, written in files:
+        for path, size, time in files:
             note_name = NoteName.parse(path.rpartition("/")[2])
-            if size is None or (note_name is not None and note_name.digest in kept):
+            if size is None or (note_name is not None and note_name.digest in digests):
                 continue
-            if written is not None and written <= expired:
-                garbage.append(Garbage(path, size, why, is_file=True))
+            if time is not None and time <= expired:
+                garbage.append(Garbage(path, size, reason, is_file=True))
             elif self._is_orphaned(path):
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
@@ -346,9 +344,11 @@ class Inspection:
             return InspectedFolder(folder, keep=(KeptPath("", "It is behind a symbolic link."),))
         storage = ReadOnlyStorage.of(folder.location)
         files = list_files(storage, None)
-        if hidden := self._owner.hidden_in(storage, (file.path for file in files)):
+        if hidden_paths := self._owner.hidden_in(storage, (file.path for file in files)):
             # The rows of this table may be among them.
-            return InspectedFolder(folder, keep=_unverified(hidden), unverified=tuple(hidden))
+            return InspectedFolder(
+                folder, keep=_unverified(hidden_paths), unverified=tuple(hidden_paths)
+            )
         try:
             state = read_state(
                 storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
@@ -427,8 +427,8 @@ class Inspection:
         keep = tuple(replace(kept_path, bytes=sizes[kept_path.path]) for kept_path in plan.keep)
         flat = self._table.kind is TableKind.INSERT_ONLY
         # Of a whole folder, the files in ACID directories would take much memory.
-        named = [FileStatus(f"{name}/", 0) for name in names]
-        files = [file for file in listing.files if _shows_version(file.path)] + named
+        name_entries = [FileStatus(f"{name}/", 0) for name in names]
+        files = [file for file in listing.files if _shows_version(file.path)] + name_entries
         versions = versions_of(storage, files, self._write_ids, self.txns, flat=flat)
         return InspectedFolder(
             folder,
@@ -465,8 +465,8 @@ class Inspection:
         ]
 
 
-def _unverified(hidden: Sequence[str]) -> tuple[KeptPath, ...]:
-    return tuple(KeptPath(name, _UNVERIFIED) for name in hidden)
+def _unverified(hidden_paths: Sequence[str]) -> tuple[KeptPath, ...]:
+    return tuple(KeptPath(name, _UNVERIFIED) for name in hidden_paths)
 
 
 def _shows_version(path: str) -> bool:

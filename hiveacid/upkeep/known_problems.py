@@ -121,8 +121,8 @@ class Evidence:
         """The numbers of the release; of version 3, which states another one, only the first."""
         if self.version is MetastoreVersion.HMS3:
             return (self.version,)
-        found = re.match(r"\d{1,4}(\.\d{1,4}){1,2}", self.release)
-        numbers = _numbers(found[0]) if found else None
+        match = re.match(r"\d{1,4}(\.\d{1,4}){1,2}", self.release)
+        numbers = _numbers(match[0]) if match else None
         # A vendor's release may state a number of version 3, and have the calls of version 4.
         return numbers if numbers and numbers[0] >= self.version else None
 
@@ -238,15 +238,15 @@ def _state(condition: Mapping[str, Any], evidence: Evidence) -> tuple[Verdict, s
 def _setting_state(
     evidence: Evidence, name: str, value: str, *, elsewhere: bool
 ) -> tuple[Verdict, str]:
-    shown = evidence.shown(name)
+    setting = evidence.shown(name)
     if evidence.has(name, value):
-        return Verdict.PRESENT, f"On this instance {shown}."
+        return Verdict.PRESENT, f"On this instance {setting}."
     if elsewhere and evidence.is_on(BUNDLED):
-        return Verdict.ABSENT, f"The bundled metastore has no other instance, and {shown}."
+        return Verdict.ABSENT, f"The bundled metastore has no other instance, and {setting}."
     if elsewhere:
-        return Verdict.UNDETERMINED, f"On this instance {shown}; others may have {name}={value}."
-    known = name in evidence.settings
-    return Verdict.ABSENT if known else Verdict.UNDETERMINED, f"On this instance {shown}."
+        return Verdict.UNDETERMINED, f"On this instance {setting}; others may have {name}={value}."
+    is_set = name in evidence.settings
+    return Verdict.ABSENT if is_set else Verdict.UNDETERMINED, f"On this instance {setting}."
 
 
 def _avoided_state(evidence: Evidence, sets: Sequence[Mapping[str, str]]) -> tuple[Verdict, str]:

@@ -93,12 +93,12 @@ def transaction_samples(
     by_state: dict[TxnState, list[TxnInfo]] = {}
     for txn in txns:
         by_state.setdefault(txn.state, []).append(txn)
-    open_, aborted = (by_state.get(state, []) for state in (TxnState.OPEN, TxnState.ABORTED))
+    open_, aborted_txns = (by_state.get(state, []) for state in (TxnState.OPEN, TxnState.ABORTED))
     yield Sample(metrics.OPEN_TXNS, len(open_))
     yield Sample(metrics.OLDEST_TXN, oldest or 0)
     yield from _oldest(metrics.OLDEST_TXN_AGE, [txn.started_at for txn in open_], now)
-    yield Sample(metrics.ABORTED_TXNS, len(aborted))
-    yield from _oldest(metrics.OLDEST_ABORT, [txn.started_at for txn in aborted], now)
+    yield Sample(metrics.ABORTED_TXNS, len(aborted_txns))
+    yield from _oldest(metrics.OLDEST_ABORT, [txn.started_at for txn in aborted_txns], now)
 
 
 def lock_samples(locks: Sequence[HeldLock], now: datetime) -> Iterator[Sample]:
@@ -108,10 +108,10 @@ def lock_samples(locks: Sequence[HeldLock], now: datetime) -> Iterator[Sample]:
         locks: All locks; one with several objects has one element for each.
         now: The time, with its zone.
     """
-    held = [lock for lock in locks if lock.state is LockState.ACQUIRED]
+    acquired = [lock for lock in locks if lock.state is LockState.ACQUIRED]
     waiting = {lock.lock_id for lock in locks if lock.state is LockState.WAITING}
     yield Sample(metrics.LOCKS, len(locks))
-    yield from _oldest(metrics.OLDEST_LOCK, [lock.acquired_at for lock in held], now)
+    yield from _oldest(metrics.OLDEST_LOCK, [lock.acquired_at for lock in acquired], now)
     yield Sample(metrics.WAITING_LOCKS, len(waiting))
 
 
@@ -126,8 +126,8 @@ def table_samples(health: TableHealth) -> Iterator[Sample]:
         yield Sample(metrics.RETAINED_BYTES, health.retained_bytes, table)
     txn = health.oldest_txn
     if txn is None or txn.opened_at is not None:
-        opened = health.measured_at if txn is None or txn.opened_at is None else txn.opened_at
-        yield Sample(metrics.TABLE_TXN_AGE, max(0.0, health.measured_at - opened), table)
+        start = health.measured_at if txn is None or txn.opened_at is None else txn.opened_at
+        yield Sample(metrics.TABLE_TXN_AGE, max(0.0, health.measured_at - start), table)
     yield Sample(metrics.SCORE, health.score, table)
     yield Sample(metrics.MEASURED_AT, health.measured_at, table)
 
@@ -142,9 +142,9 @@ def survey_samples(decisions: Iterable[Decision], now: datetime) -> Iterator[Sam
     by_table: dict[str, list[Decision]] = {}
     for decision in decisions:
         by_table.setdefault(decision.size.table, []).append(decision)
-    for name, own in by_table.items():
+    for name, decisions_of_table in by_table.items():
         health = TableHealth(table=name, kind="", measured_at=now.timestamp())
-        yield from _size_samples(measured(health, own, now))
+        yield from _size_samples(measured(health, decisions_of_table, now))
 
 
 def last_run_samples(table: str, entries: Iterable[HistoryEntry]) -> Iterator[Sample]:
@@ -160,12 +160,12 @@ def last_run_samples(table: str, entries: Iterable[HistoryEntry]) -> Iterator[Sa
             last.setdefault(entry.operation, entry)
     for operation, entry in last.items():
         labels = {"table": table, "operation": operation}
-        changed = (entry.rows_inserted, entry.rows_updated, entry.rows_deleted)
-        known = [rows for rows in changed if rows is not None]
+        row_counts = (entry.rows_inserted, entry.rows_updated, entry.rows_deleted)
+        counts = [rows for rows in row_counts if rows is not None]
         figures: Mapping[Metric, float | None] = {
             metrics.LAST_RUN_SECONDS: entry.seconds,
             metrics.LAST_RUN_BYTES: entry.bytes,
-            metrics.LAST_RUN_ROWS: sum(known) if known else None,
+            metrics.LAST_RUN_ROWS: sum(counts) if counts else None,
             metrics.LAST_RUN_AT: entry.time,
         }
         for metric, value in figures.items():
@@ -238,19 +238,21 @@ def erasure_samples(erasures: Iterable[KnownErasure], now: datetime) -> Iterator
         erasures: All requests; of an unreadable one, the deadline is not known.
         now: The time, with its zone.
     """
-    waiting = [each for each in erasures if not each.is_certified]
-    deadlines = [datetime.fromisoformat(each.deadline) for each in waiting if not each.problem]
-    left = [(deadline - now).total_seconds() for deadline in deadlines]
+    waiting = [erasure for erasure in erasures if not erasure.is_certified]
+    deadlines = [
+        datetime.fromisoformat(erasure.deadline) for erasure in waiting if not erasure.problem
+    ]
+    seconds_left = [(deadline - now).total_seconds() for deadline in deadlines]
     yield Sample(metrics.OPEN_ERASURES, len(waiting))
-    if left:
-        yield Sample(metrics.ERASURE_TIME_LEFT, min(left))
+    if seconds_left:
+        yield Sample(metrics.ERASURE_TIME_LEFT, min(seconds_left))
 
 
 def _oldest(metric: Metric, times: Sequence[datetime | None], now: datetime) -> Iterator[Sample]:
     """Yield the age of the oldest time; nothing if no time of several is known."""
-    known = [time for time in times if time is not None]
-    if known:
+    instants = [time for time in times if time is not None]
+    if instants:
         # The clock of the metastore may be ahead.
-        yield Sample(metric, max(0.0, round((now - min(known)).total_seconds(), 3)))
+        yield Sample(metric, max(0.0, round((now - min(instants)).total_seconds(), 3)))
     elif not times:
         yield Sample(metric, 0)

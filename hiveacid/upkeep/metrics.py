@@ -297,5 +297,5 @@ def prometheus_text(samples: Iterable[Sample]) -> str:
 
 def _labels(sample: Sample) -> str:
     # A name in a metastore may contain any character.
-    shown = [f'{name}="{sample.labels[name].translate(_ESCAPES)}"' for name in sample.metric.labels]
-    return f"{{{','.join(shown)}}}" if shown else ""
+    pairs = [f'{name}="{sample.labels[name].translate(_ESCAPES)}"' for name in sample.metric.labels]
+    return f"{{{','.join(pairs)}}}" if pairs else ""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hiveacid.errors import LockTimeout, StorageError, UserError
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.alteration import alter_table, mark_changed
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -35,6 +34,7 @@ from hiveacid.rules.names import (
     removal_identity,
     staging_txn,
 )
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import Removal
 from hiveacid.tables.locations import PartitionFolder, TableFolders
@@ -88,9 +88,9 @@ class _Folder:
     def add(self, directory: str, name: str, loss: str, size: int | None) -> None:
         self.names.setdefault(directory, set()).add(name)
         path = self.folder.show(f"*/{SIDECAR_FILE}" if directory else name)
-        known = self.listed.get(path, Leftover(path, loss))
+        leftover = self.listed.get(path, Leftover(path, loss))
         self.listed[path] = replace(
-            known, files=known.files + (size is not None), bytes=known.bytes + (size or 0)
+            leftover, files=leftover.files + (size is not None), bytes=leftover.bytes + (size or 0)
         )
 
 
@@ -130,17 +130,17 @@ def purge(
     """
     table = existing_table(client, ref)
     _Purge(client, table).find()  # Refuses before it makes others wait.
-    with ExclusiveTable(client, ref, None, lock_wait_seconds) as held:
-        confirm = Confirmation(client, table, held)
+    with ExclusiveTable(client, ref, None, lock_wait_seconds) as lock:
+        confirm = Confirmation(client, table, lock)
         current = require_same_table(client, table)
         work = _Purge(client, current)
-        found = work.find()
-        work.remove(found, confirm, held.txn_id)
-        alter_table(client, current, _forget_properties, held.confirm_alive)
-        removed = _listed(current, found)
-        if left := _listed(require_same_table(client, current), work.left()):
+        contents = work.find()
+        work.remove(contents, confirm, lock.txn_id)
+        alter_table(client, current, _forget_properties, lock.confirm_alive)
+        removed = _listed(current, contents)
+        if leftovers := _listed(require_same_table(client, current), work.left()):
             raise StorageError(
-                f"{len(left)} of {len(removed)} leftovers in {ref} were not removed: {left[0].path}",
+                f"{len(leftovers)} of {len(removed)} leftovers in {ref} were not removed: {leftovers[0].path}",
                 remedy="Stop the jobs that write the table, and run the command again.",
             )
     return removed
@@ -157,9 +157,9 @@ class _Purge:
         """Find the files, if nobody else has files in the folders, and no job is at work."""
         folders = self._folders()
         folders.require_unshared(other_locations(self._client, self._table))
-        found = self._found_in(folders)
-        self._require_idle(found)
-        return found
+        contents = self._found_in(folders)
+        self._require_idle(contents)
+        return contents
 
     def left(self) -> list[_Folder]:
         """Find the files that remain."""
@@ -173,21 +173,21 @@ class _Purge:
 
     def _found_in(self, folders: TableFolders) -> list[_Folder]:
         table = self._table
-        found = [self._find(folder) for folder in folders.folders]
+        contents = [self._find(folder) for folder in folders.folders]
         if table.partition_keys:
             # Partitions may lie in it, and have their own entry.
             root = PartitionFolder(None, table.folder, table.folder, "")
-            found.append(self._find(root, recursive=False))
-        return found
+            contents.append(self._find(root, recursive=False))
+        return contents
 
-    def remove(self, found: list[_Folder], confirm: Confirmation, txn_id: int) -> None:
+    def remove(self, contents: list[_Folder], confirm: Confirmation, txn_id: int) -> None:
         """Remove the files that were found."""
         removals: list[Removal] = []
         exposed: list[tuple[Storage, str]] = []
         try:
-            for each in found:
-                storage = Storage.of(each.folder.location)
-                for directory, names in each.names.items():
+            for content in contents:
+                storage = Storage.of(content.folder.location)
+                for directory, names in content.names.items():
                     if not storage.renames_at_once:  # No store can hide files.
                         exposed += [(storage, f"{directory}/{name}".lstrip("/")) for name in names]
                         continue
@@ -209,23 +209,23 @@ class _Purge:
             (storage.delete_directory if is_directory else storage.delete_file)(path)
 
     def _find(self, folder: PartitionFolder, *, recursive: bool = True) -> _Folder:
-        found = _Folder(folder)
+        content = _Folder(folder)
         if folder.leads_through_link():
-            return found
+            return content
         storage = Storage.of(folder.location)
         for name in storage.list_directories(missing_ok=True):
             if storage.is_link(name):
                 continue
             if (loss := self._loss(name)) is not None:
-                found.add("", name, loss, None)
+                content.add("", name, loss, None)
                 for _, size, _ in storage.walk(name):
-                    found.add("", name, loss, size)
+                    content.add("", name, loss, size)
             elif recursive and name.startswith(ACID_PREFIXES):
                 for path, size, _ in storage.walk(name):
                     child = path.split("/")[1]
                     if _is_note(child):
-                        found.add(name, child, _OF_DIRECTORIES, size)
-        return found
+                        content.add(name, child, _OF_DIRECTORIES, size)
+        return content
 
     def _loss(self, name: str) -> str | None:
         """Return the loss with a folder of this package; None for others."""
@@ -238,13 +238,13 @@ class _Purge:
             return _STAGED
         return _STAGED if staging_txn(name) is not None else _LOSSES.get(name)
 
-    def _require_idle(self, found: list[_Folder]) -> None:
+    def _require_idle(self, contents: list[_Folder]) -> None:
         """Require that no transaction of this package that writes the table is open.
 
         Called after the listing: a transaction that begins later has not staged what was listed.
         """
         snapshot = Snapshot.take(self._client, [])
-        names = {name for each in found for name in each.names.get("", ())}
+        names = {name for content in contents for name in content.names.get("", ())}
         names -= {*stale_staging(names, snapshot.txns, snapshot.min_open)}
         live = {txn for name in names if (txn := staging_txn(name)) is not None}
         mark = marked_token("", [self._table.ref.full_name])
@@ -260,9 +260,9 @@ class _Purge:
             )
 
 
-def _listed(table: HiveTable, found: list[_Folder]) -> list[Leftover]:
+def _listed(table: HiveTable, contents: list[_Folder]) -> list[Leftover]:
     return [
-        *(leftover for folder in found for leftover in folder.listed.values()),
+        *(leftover for folder in contents for leftover in folder.listed.values()),
         *(Leftover(name, _OF_PROPERTIES) for name in _own_properties(table.parameters)),
     ]
 

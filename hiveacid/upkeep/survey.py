@@ -22,7 +22,6 @@ from hiveacid.errors import (
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
@@ -51,6 +50,7 @@ from hiveacid.rules.names import (
     parse_directory,
 )
 from hiveacid.rules.partitions import find_partitions, have_one_text
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.trino import Misread
 from hiveacid.rules.write_ids import CompactorWriteIdList, Range, ValidTxnList, ValidWriteIdList
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -104,7 +104,7 @@ class PartitionSizes:
         rules: Rules,
         *,
         owner: TableOfFolder | None,
-        counted: Mapping[str, int] | None = None,
+        counts_before: Mapping[str, int] | None = None,
         reads_per_day: float | None = None,
     ) -> None:
         """Prepare for one table.
@@ -115,7 +115,7 @@ class PartitionSizes:
             txns: The visible transactions.
             rules: The rules for reading a directory.
             owner: The table as the owner of its folders; null for bare directories.
-            counted: The rows that were counted before; If None, no rows are counted.
+            counts_before: The rows that were counted before; If None, no rows are counted.
             reads_per_day: The rate of reads that the table's property sets.
         """
         self._table = table
@@ -123,7 +123,7 @@ class PartitionSizes:
         self._txns = txns
         self._rules = rules
         self._owner = owner
-        self._counted = counted
+        self._counted = counts_before
         self._reads_per_day = reads_per_day
         self._states: dict[tuple[object, ...], _State] = {}
         self.rows: dict[str, int] = {}
@@ -195,10 +195,10 @@ class PartitionSizes:
 
     def _hidden(self, folder: DirectorySizes, path: str) -> str | None:
         """Why a partition cannot be read, if files of it are hidden."""
-        inside = [each for each in folder.removals if each.rpartition("/")[0] == path]
+        removals = [removal for removal in folder.removals if removal.rpartition("/")[0] == path]
         try:
             if self._owner is not None:
-                self._owner.put_back_hidden(folder.storage, inside)
+                self._owner.put_back_hidden(folder.storage, removals)
         except HiddenFiles as error:
             return str(error)
         return None
@@ -210,15 +210,15 @@ class PartitionSizes:
             return {name for name in names if f"{prefix}{name}" in paths}
 
         bases = [] if state.base is None else [state.base]
-        beside = (*state.aborted, *state.invisible)
-        everything = (*bases, *state.deltas, *state.obsolete, *beside)
+        unused_names = (*state.aborted, *state.invisible)
+        everything = (*bases, *state.deltas, *state.obsolete, *unused_names)
         return Misread.find(
             state.base,
             state.deltas,
             state.obsolete,
-            beside,
+            unused_names,
             self._write_ids,
-            filled=matching(folder.written, everything),
+            names_with_files=matching(folder.written, everything),
             with_attempts=matching(folder.with_attempts, state.deltas),
             noted=matching(folder.noted, state.deltas),
             originals=originals,
@@ -229,8 +229,8 @@ class PartitionSizes:
     ) -> _State:
         marked = [name for name in directories if f"{prefix}{name}" in folder.marked]
         key = directories, tuple(marked), originals
-        if (known := self._states.get(key)) is not None:
-            return known
+        if (cached_state := self._states.get(key)) is not None:
+            return cached_state
         read: list[str] = []
 
         def data_format(directory: str) -> str | None:
@@ -265,16 +265,18 @@ class PartitionSizes:
             )
         except HiveAcidError as error:
             return _State(problem=str(error))
-        listed = frozenset(directories)
-        rest = listed.difference([state.base], state.deltas, state.obsolete, state.aborted)
+        names = frozenset(directories)
+        remaining_names = names.difference(
+            [state.base], state.deltas, state.obsolete, state.aborted
+        )
         # Hive 3 sees in an aborted delta one more to take, with no row to be kept.
-        aborted = frozenset(filter(self._is_aborted, rest.union(state.deltas)))
+        aborted_names = frozenset(filter(self._is_aborted, remaining_names.union(state.deltas)))
         return _State(
             base=state.base,
-            deltas=tuple(delta for delta in state.deltas if delta not in aborted),
-            obsolete=tuple(name for name in state.obsolete if name in listed),
-            aborted=tuple(sorted(aborted.union(state.aborted))),
-            invisible=tuple(sorted(rest - aborted)),
+            deltas=tuple(delta for delta in state.deltas if delta not in aborted_names),
+            obsolete=tuple(name for name in state.obsolete if name in names),
+            aborted=tuple(sorted(aborted_names.union(state.aborted))),
+            invisible=tuple(sorted(remaining_names - aborted_names)),
         )
 
     def _is_aborted(self, directory: str) -> bool:
@@ -292,16 +294,18 @@ class PartitionSizes:
         if None in rows.values():
             storage = ReadOnlyStorage.of(location)
             files = list_files(storage, self._owner)
-            listed = read_state(storage, files, self._write_ids, self._txns, rules=self._rules)
-            unknown = {name for name, count in rows.items() if count is None}
-            rows |= dict.fromkeys(unknown, 0)
-            for file in data_files(storage, listed):
+            state_of_files = read_state(
+                storage, files, self._write_ids, self._txns, rules=self._rules
+            )
+            uncounted = {name for name, count in rows.items() if count is None}
+            rows |= dict.fromkeys(uncounted, 0)
+            for file in data_files(storage, state_of_files):
                 name = ORIGINALS if file.directory is None else file.path.partition("/")[0]
-                if name in unknown:
+                if name in uncounted:
                     rows[name] = (rows[name] or 0) + read_tail(storage, file.path, file.size).rows
-        counted = {name: count or 0 for name, count in rows.items()}
-        self.rows |= {f"{location}/{name}": count for name, count in counted.items()}
-        return counted
+        row_counts = {name: count or 0 for name, count in rows.items()}
+        self.rows |= {f"{location}/{name}": count for name, count in row_counts.items()}
+        return row_counts
 
 
 def _loss(folder: DirectorySizes, path: str, state: _State, *, is_empty: bool) -> str | None:
@@ -314,10 +318,10 @@ def _loss(folder: DirectorySizes, path: str, state: _State, *, is_empty: bool) -
             return str(error)
     for name in filter(None, (state.base, *state.deltas)):
         for file in folder.empty.get(f"{prefix}{name}", ()):
-            at = f"{prefix}{name}/{file}"
+            file_path = f"{prefix}{name}/{file}"
             try:
-                if not folder.storage.exists(f"{at}{FLUSH_LENGTH_SUFFIX}"):
-                    require_content(folder.storage, at)
+                if not folder.storage.exists(f"{file_path}{FLUSH_LENGTH_SUFFIX}"):
+                    require_content(folder.storage, file_path)
             except HiveAcidError as error:
                 return str(error)
     return None
@@ -356,9 +360,9 @@ def blockers_of(
         and txn.txn_id != besides
         and (everywhere or txn.txn_id in by_txn)
     ]
-    listed = {txn.txn_id for txn in infos}
+    txn_ids = {txn.txn_id for txn in infos}
     blockers = [_of_txn(txn, by_txn.get(txn.txn_id)) for txn in infos]
-    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in listed]
+    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in txn_ids]
     return sorted(blockers, key=_age)
 
 
@@ -402,9 +406,9 @@ def _of_txn(txn: TxnInfo, lock: HeldLock | None) -> Blocker:
 
 
 def _of_lock(lock: HeldLock) -> Blocker:
-    since = lock.acquired_at or lock.last_heartbeat
+    start = lock.acquired_at or lock.last_heartbeat
     return Blocker(
-        txn_id=lock.txn_id, lock_id=lock.lock_id, user=lock.user, host=lock.host, since=since
+        txn_id=lock.txn_id, lock_id=lock.lock_id, user=lock.user, host=lock.host, since=start
     )
 
 
@@ -498,12 +502,14 @@ class _Context:
         while self.waiting and self.waiting[0] != ref:
             self.waiting.popleft()
         batch = [
-            other for other in islice(self.waiting, TABLES_PER_CALL) if other not in self.tables
+            ref_ahead
+            for ref_ahead in islice(self.waiting, TABLES_PER_CALL)
+            if ref_ahead not in self.tables
         ]
-        names = [other.name for other in batch if other.database == ref.database]
+        names = [ref_ahead.name for ref_ahead in batch if ref_ahead.database == ref.database]
         if len(names) > 1:
-            described = transactional_tables(self.client, ref.database, names)
-            self.next = {table.ref: table for table in described}
+            tables = transactional_tables(self.client, ref.database, names)
+            self.next = {table.ref: table for table in tables}
 
     def database(self, name: str) -> HiveDatabase:
         """Describe a database, asking for it only once."""
@@ -552,11 +558,11 @@ class Survey:
         A survey in another process can continue with them, and returns no decisions on them.
         """
         measured = {ref.full_name for ref, _ in self._measured}
-        before = {name: list(e) for name, e in self._quiet.items() if name not in measured}
-        return before | {
-            ref.full_name: [known.write_ids.format(), known.at.isoformat()]
-            for (ref, _), known in self._measured.items()
-            if not known.needed
+        earlier_entries = {name: list(e) for name, e in self._quiet.items() if name not in measured}
+        return earlier_entries | {
+            ref.full_name: [measurement.write_ids.format(), measurement.at.isoformat()]
+            for (ref, _), measurement in self._measured.items()
+            if not measurement.needed
         }
 
     def survey(
@@ -575,7 +581,7 @@ class Survey:
             now: The time, with its zone; None is the real one.
 
         Raises:
-            NotTransactional: The only table is not transactional.
+            WrongTableKind: The only table is not transactional.
             TableNotFound: The only table does not exist.
             UnsupportedTable: The only table is of a kind that cannot be compacted.
         """
@@ -587,8 +593,8 @@ class Survey:
             elif len(tables) == 1:
                 raise outcome
             elif not isinstance(outcome, TableNotFound):
-                unknown = PartitionSize(table=table.full_name, problem=str(outcome))
-                decisions.append(decide(unknown, self._policy, now=now))
+                size_with_problem = PartitionSize(table=table.full_name, problem=str(outcome))
+                decisions.append(decide(size_with_problem, self._policy, now=now))
         return decisions
 
     def survey_tables(
@@ -596,7 +602,7 @@ class Survey:
         tables: Sequence[TableRef],
         partitions: Sequence[str] | None = None,
         now: datetime | None = None,
-        described: Mapping[TableRef, HiveTable] | None = None,
+        descriptions: Mapping[TableRef, HiveTable] | None = None,
     ) -> Iterator[tuple[TableRef, list[Decision] | HiveAcidError]]:
         """Survey tables one by one; see ``survey``.
 
@@ -604,7 +610,7 @@ class Survey:
             tables: The tables.
             partitions: The names of the partitions to survey; all partitions if None.
             now: The time, with its zone; None is the real one.
-            described: Recently fetched table descriptions, which are not fetched again.
+            descriptions: Recently fetched table descriptions, which are not fetched again.
 
         Yields:
             Each table with the decisions on its partitions, or with the reason why it cannot be
@@ -618,7 +624,7 @@ class Survey:
             Snapshot.take(self._client, tables),
             now or datetime.now(UTC),
             None if partitions is None else tuple(partitions),
-            described or {},
+            descriptions or {},
         )
         survey.waiting.extend(table for table in tables if self._must_measure(table, survey))
         for table in tables:
@@ -633,44 +639,46 @@ class Survey:
                 # The content of one table must not prevent the survey of the others.
                 log.warning("%s could not be measured", table, exc_info=True)
                 self._measured.pop((table, survey.partitions), None)
-                what = f"{table} could not be measured: {type(error).__name__}: {error}."
-                yield table, DataError(what)
+                message = f"{table} could not be measured: {type(error).__name__}: {error}."
+                yield table, DataError(message)
 
     def mistrust(self, table: TableRef) -> None:
         """List a table again next time, even without a new write."""
-        for key, known in list(self._measured.items()):
+        for key, measurement in list(self._measured.items()):
             if key[0] == table:
-                self._measured[key] = replace(known, needed=True)
+                self._measured[key] = replace(measurement, needed=True)
 
     def _survey(self, ref: TableRef, survey: _Context) -> list[Decision]:
         key, now = (ref, survey.partitions), survey.now
-        known = self._measured.get(key)
+        measurement = self._measured.get(key)
         if self._must_measure(ref, survey):
-            known = self._measure(ref, survey, known)
-        if known is None:
+            measurement = self._measure(ref, survey, measurement)
+        if measurement is None:
             return []
-        sizes = known.sizes_at(now)
+        sizes = measurement.sizes_at(now)
         # Transactions on the table matter only if some data is still invisible.
         waiting = any(size.invisible for size in sizes)
         blockers = blockers_of(self._client, ref) if waiting else []
-        decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]
-        needed = any(decision.type is not None for decision in decisions)
-        self._measured[key] = replace(known, needed=needed)
+        decisions = [decide(size, measurement.policy, now=now, blockers=blockers) for size in sizes]
+        is_needed = any(decision.type is not None for decision in decisions)
+        self._measured[key] = replace(measurement, needed=is_needed)
         return decisions
 
     def _must_measure(self, ref: TableRef, survey: _Context) -> bool:
         """Whether no cached measurement of the table is valid."""
         write_ids = survey.write_ids(ref)
-        known = self._measured.get((ref, survey.partitions))
-        if known is None:
+        measurement = self._measured.get((ref, survey.partitions))
+        if measurement is None:
             return not self._is_quiet(ref, write_ids, survey.now)
-        return not known.holds(write_ids, survey.now)
+        return not measurement.holds(write_ids, survey.now)
 
     def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
-        then, at = self._quiet.get(ref.full_name, ("", ""))
-        return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
+        text_before, instant = self._quiet.get(ref.full_name, ("", ""))
+        return (
+            text_before == write_ids.format() and now - datetime.fromisoformat(instant) < _TRUSTED
+        )
 
-    def _measure(self, ref: TableRef, survey: _Context, before: _Measured | None) -> _Measured:
+    def _measure(self, ref: TableRef, survey: _Context, earlier: _Measured | None) -> _Measured:
         table, now, why_not = survey.table(ref), survey.now, None
         try:
             require_compactable(table)
@@ -681,16 +689,16 @@ class Survey:
         off = auto_compaction_off(table.parameters, survey.database(ref.database).parameters)
         policy = self._policy.for_table(table.parameters)
         write_ids = survey.write_ids(ref)
-        counted = None
+        counts_before = None
         if policy.measure == "rows":
-            counted = {} if before is None else before.rows
+            counts_before = {} if earlier is None else earlier.rows
         sizes = PartitionSizes(
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
             survey.snapshot.txns,
             Rules.of(self._client.features.hides_compactions),
             owner=TableOfFolder.of(table),
-            counted=counted,
+            counts_before=counts_before,
             reads_per_day=reads_per_day(table.parameters),
         )
         measured: list[PartitionSize] = []
@@ -707,10 +715,10 @@ class Survey:
             with Threads(1) as pool:
                 # Thousands of partitions take both sides their time.
                 listing = pool.submit(self._listed, table.ref, table.folder)
-                locations, located_at = self._locations(table, now, before)
-            inside, outside = parted(table.folder, locations)
-            measured += sizes.measure(listing.result(), inside, now)
-            for name, location in outside.items():
+                locations, located_at = self._locations(table, now, earlier)
+            locations_inside, locations_outside = parted(table.folder, locations)
+            measured += sizes.measure(listing.result(), locations_inside, now)
+            for name, location in locations_outside.items():
                 measured += sizes.measure(self._listed(table.ref, location), {"": name}, now)
         measured.sort(key=lambda size: size.partition or "")
         if off or why_not:
@@ -721,25 +729,25 @@ class Survey:
 
     def _requested(self, table: HiveTable, names: Sequence[str]) -> list[HivePartition]:
         """Describe partitions by exactly these names, or else by other texts of their values."""
-        found = self._client.get_partitions(table, names)
-        if len(found) == len({*names}) or have_one_text(table.key_types.values()):
-            return found
-        known = self._client.get_partition_names(table.ref)
-        meant = find_partitions(names, known, table.key_types, lenient=True)
-        return self._client.get_partitions(table, meant)
+        partitions = self._client.get_partitions(table, names)
+        if len(partitions) == len({*names}) or have_one_text(table.key_types.values()):
+            return partitions
+        partition_names = self._client.get_partition_names(table.ref)
+        equal_names = find_partitions(names, partition_names, table.key_types, lenient=True)
+        return self._client.get_partitions(table, equal_names)
 
     def _listed(self, ref: TableRef, location: str) -> DirectorySizes:
         return DirectorySizes.of(self._client.require_location(ref, location))
 
     def _locations(
-        self, table: HiveTable, now: datetime, before: _Measured | None
+        self, table: HiveTable, now: datetime, earlier: _Measured | None
     ) -> tuple[Mapping[str, Location], datetime]:
         """Return the partitions' locations, and the time when they were fetched."""
-        if before is not None and before.locations and now - before.located_at < _TRUSTED:
+        if earlier is not None and earlier.locations and now - earlier.located_at < _TRUSTED:
             # Names cost the metastore a fraction of the cost of locations.
             names = self._client.get_partition_names(table.ref)
-            if before.locations.keys() >= set(names):
-                return {name: before.locations[name] for name in names}, before.located_at
+            if earlier.locations.keys() >= set(names):
+                return {name: earlier.locations[name] for name in names}, earlier.located_at
         return partition_locations(self._client, table), now
 
 
@@ -769,9 +777,9 @@ def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, 
 def require_mode(client: MetastoreClient, job: CompactJob) -> None:
     """Raise UnsupportedMetastore for a mode that the queue of the metastore does not support."""
     if not has_mode(client, job):
-        what = "queue" if not client.features.has_queue else "pools of requests"
+        feature = "queue" if not client.features.has_queue else "pools of requests"
         raise UnsupportedMetastore(
-            f"mode={job.mode!r} needs the {what} of Hive Metastore 4.",
+            f"mode={job.mode!r} needs the {feature} of Hive Metastore 4.",
             remedy='Use mode="auto", which works under a lock.',
         )
 
@@ -790,7 +798,7 @@ def require_compactable(table: HiveTable) -> None:
     """Refuse a table that cannot be compacted.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         UnsupportedTable: The table is sorted inside of its buckets, or has an unsupported format.
     """
     require_transactional(table)

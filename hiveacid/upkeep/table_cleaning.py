@@ -15,13 +15,12 @@ from functools import cache, cached_property, partial
 
 from hiveacid.errors import (
     HiveAcidError,
-    NotTransactional,
     SharedLocation,
     TableReplaced,
     TransactionAborted,
+    WrongTableKind,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -50,6 +49,7 @@ from hiveacid.rules.names import Base, TableRef, parse_directory, removal_identi
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.texts import parse_duration
 from hiveacid.rules.write_ids import ValidTxnList
+from hiveacid.settings import setting
 from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import keeps_checksums
 from hiveacid.storage.folder import Storage
@@ -87,10 +87,12 @@ class FolderRemoval:
         """Return the current path of garbage below the folder."""
         return self.hidden.path(garbage.path) if self.is_hidden(garbage) else garbage.path
 
-    def put_back(self, why: str) -> None:
+    def put_back(self, reason: str) -> None:
         """Remove nothing, and give everything hidden its name again."""
         self.hidden.put_back()
-        self.keep += [KeptPath(each.path, why) for each in self.garbage] or [KeptPath("", why)]
+        self.keep += [KeptPath(garbage_file.path, reason) for garbage_file in self.garbage] or [
+            KeptPath("", reason)
+        ]
         self.garbage.clear()
 
     @property
@@ -121,7 +123,7 @@ def clean(
         phases: Observer of the phases: CLEAN encloses every single removal.
 
     Raises:
-        NotTransactional: The table is not an ACID table.
+        WrongTableKind: The table is not an ACID table.
         SharedLocation: Another table or partition shares the location of removable files, or two
             partitions of the table share one.
         TableReplaced: The table was dropped, moved or created again meanwhile.
@@ -132,8 +134,8 @@ def clean(
     while True:
         try:
             next(steps)
-        except StopIteration as done:
-            report: CleanReport = done.value
+        except StopIteration as end:
+            report: CleanReport = end.value
             return report
 
 
@@ -158,7 +160,7 @@ def cleaning(
     phases = phases or PhaseClock()
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not transactional.")
+        raise WrongTableKind(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
     with phases(Phase.READ, "the partitions"):
         places = partition_locations(client, table) if table.partition_keys else {}
@@ -230,14 +232,14 @@ class Confirmation:
             TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
-        asked = time.clock_gettime(_CLOCK)
-        if asked <= self._until and not anew:
+        start = time.clock_gettime(_CLOCK)
+        if start <= self._until and not anew:
             return
         require_same_table(self._client, self._table)
         if self.is_locked:
             # Last: a process that waits for locks cannot then have changed the compared objects.
             self._txn.confirm_alive()
-        self._until = asked + _CONFIRMED_SECONDS
+        self._until = start + _CONFIRMED_SECONDS
 
 
 class _Cleaner:
@@ -280,17 +282,17 @@ class _Cleaner:
         )
         try:
             with self._phases(Phase.READ, "the notes of runs"):
-                beside = self._inspection.inspect_table_folder(job.keep_notes_days)
-            for note in beside.committed_notes:
+                table_folder = self._inspection.inspect_table_folder(job.keep_notes_days)
+            for note in table_folder.committed_notes:
                 self._mark_note(note)
-            self._hide(beside)
+            self._hide(table_folder)
             for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
                 with self._phases(Phase.READ, "the directories"):
                     inspected = self._inspection.inspect(
                         folders[start : start + _FOLDERS_AT_A_TIME]
                     )
-                for each in inspected:
-                    self._hide(each)
+                for inspected_folder in inspected:
+                    self._hide(inspected_folder)
             self._delete_from_stores()
             if any(removal.garbage for removal in self._removals):
                 # From now on, everything hidden is known to be of this table.
@@ -347,8 +349,8 @@ class _Cleaner:
             put_back(storage, name)
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):
-                why = f"{garbage.cover}, which had the same content, was removed."
-                removal.keep.append(KeptPath(garbage.path, why))
+                reason = f"{garbage.cover}, which had the same content, was removed."
+                removal.keep.append(KeptPath(garbage.path, reason))
                 continue
             removal.garbage.append(garbage)
             if removal.is_hidden(garbage):
@@ -381,9 +383,9 @@ class _Cleaner:
         Raises:
             SharedLocation: Others may have.
         """
-        own, others = locations.of(self._table)
-        now = TableFolders(self._table, own)
-        now.require_unshared(others)
+        own_locations, foreign_locations = locations.of(self._table)
+        now = TableFolders(self._table, own_locations)
+        now.require_unshared(foreign_locations)
         for removal in self._removals:
             # One that is added again in its place has new write ids: no table reuses any.
             if not now.has(removal.inspected.folder):
@@ -424,9 +426,9 @@ class _Cleaner:
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""
-        hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
+        is_hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
         # Without a checksum no dump finds a kept file, and two of one name fail in the metastore.
-        return keeps_checksums(location) and not hidden and self._replicated
+        return keeps_checksums(location) and not is_hidden and self._replicated
 
     @staticmethod
     def _take_back(location: Location, path: str, upload: str) -> None:
@@ -453,17 +455,17 @@ class _Cleaner:
         if not self._client.features.has_queue:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
-        shown = self._queue.show(self._table.ref)
-        return [request for request in shown if request.state == READY_FOR_CLEANING]
+        requests = self._queue.show(self._table.ref)
+        return [request for request in requests if request.state == READY_FOR_CLEANING]
 
     def _mark_cleaned(
         self, request: QueuedCompaction, inspected: InspectedFolder, txns: ValidTxnList
     ) -> None:
         """End a request for which nothing is left to be done, so that others can be made."""
         # A worker calls its request ready for cleaning just before it commits.
-        committed = request.txn_id is None or txns.is_valid(request.txn_id)
+        has_ended = request.txn_id is None or txns.is_valid(request.txn_id)
         plan = inspected.plan
-        if plan is None or not committed or not plan.is_clean_up_to(request.highest_write_id):
+        if plan is None or not has_ended or not plan.is_clean_up_to(request.highest_write_id):
             return
         if late := self._late_directory(inspected, request.highest_write_id):
             # Only now, as nothing that is aborted has staged files any more to come from.
@@ -487,14 +489,18 @@ class _Cleaner:
         """
         storage = Storage.of(inspected.folder.location)
         names = sorted(storage.list_directories())
-        if hidden := TableOfFolder.of(self._table).hidden_in(storage, names):
-            return hidden[0]
-        known = inspected.names - {garbage.path for garbage in inspected.garbage}
+        if hidden_files := TableOfFolder.of(self._table).hidden_in(storage, names):
+            return hidden_files[0]
+        earlier_names = inspected.names - {garbage.path for garbage in inspected.garbage}
         for name in names:
-            parsed = None if name in known else parse_directory(name)
-            if parsed is None or parsed.visibility_txn:
+            directory_parts = None if name in earlier_names else parse_directory(name)
+            if directory_parts is None or directory_parts.visibility_txn:
                 continue
-            first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
+            first = (
+                directory_parts.write_id
+                if isinstance(directory_parts, Base)
+                else directory_parts.min_write_id
+            )
             if highest is None or first <= highest:
                 return name
         return None
@@ -510,8 +516,10 @@ def retention_of(
         StorageError: The cursors of the consumers cannot be listed.
     """
 
-    def effective(*given: tuple[str | None, str]) -> timedelta:
-        return next(parse_duration(value, what) for value, what in given if value is not None)
+    def effective(*durations: tuple[str | None, str]) -> timedelta:
+        return next(
+            parse_duration(value, subject) for value, subject in durations if value is not None
+        )
 
     def by_table(name: str) -> tuple[str | None, str]:
         return table.parameters.get(name), f"The property {name} of {table.ref}"
@@ -540,7 +548,7 @@ def _report(
         for inspected in folders
         for garbage in inspected.garbage
     )
-    kept = tuple(
+    kept_directories = tuple(
         KeptDirectory(
             inspected.folder.show(kept_path.path),
             kept_path.reason,
@@ -555,9 +563,9 @@ def _report(
         target=job.target,
         dry_run=job.dry_run,
         removed=removed,
-        kept=kept,
+        kept=kept_directories,
         bytes=sum(directory.bytes for directory in removed),
-        bytes_retained=sum(directory.bytes for directory in kept if directory.retained),
+        bytes_retained=sum(directory.bytes for directory in kept_directories if directory.retained),
         oldest_version=None if oldest is None else oldest.version,
         oldest_version_at=None if oldest is None else oldest.at,
         seconds=phases.seconds,
@@ -567,6 +575,6 @@ def _report(
 def _oldest_version(table: HiveTable, folders: Sequence[InspectedFolder]) -> OldestVersion | None:
     """Return the oldest version that remains; no failure, because the removal has ended."""
     try:
-        return OldestVersion.of(table, filter(None, (each.versions_left for each in folders)))
+        return OldestVersion.of(table, filter(None, (folder.versions_left for folder in folders)))
     except HiveAcidError:
         return None

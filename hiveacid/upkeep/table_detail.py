@@ -133,7 +133,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         ref: The table.
 
     Raises:
-        NotTransactional: The table has no versions.
+        WrongTableKind: The table has no versions.
         TableNotFound: The table does not exist.
         StorageError: A folder cannot be listed.
     """
@@ -192,10 +192,10 @@ def _order(compaction: Trace) -> tuple[int, int]:
 
 def _last_compaction(parts: Sequence[_Partition]) -> HistoryEntry | None:
     """The last compaction of all partitions, with the content of its note."""
-    known = [(part.compaction, part.storage) for part in parts if part.compaction is not None]
-    if not known:
+    compactions = [(part.compaction, part.storage) for part in parts if part.compaction is not None]
+    if not compactions:
         return None
-    compaction, storage = max(known, key=lambda each: _order(each[0]))
+    compaction, storage = max(compactions, key=lambda pair: _order(pair[0]))
     content = storage.read_small(f"{compaction.directories[0].name}/{SIDECAR_FILE}")
     note = None if content is None else parse_note(content)
     return compaction_entry(compaction, note, Overwrites([]))
@@ -212,16 +212,20 @@ def _describe_partition(
     read = {name: read_marker(storage, name) for name in bases}
     state = acid_state(files, now, snapshot.txns, metadata_acid=read.get, strict=False)
     markers = {name: marker for name, marker in read.items() if marker is not None}
-    found = _Partition(storage, versions_of(storage, files, now, snapshot.txns, flat=flat))
+    description = _Partition(storage, versions_of(storage, files, now, snapshot.txns, flat=flat))
     current = [name for name in (state.base, *state.deltas) if name is not None]
     for name in ("", *current):
         data = state.files(name)
-        found.files += len(data)
-        found.bytes += sum(file.size for file in data)
-    found.bases = int(state.base is not None)
-    parsed = [each for each in map(parse_directory, state.deltas) if isinstance(each, Delta)]
-    found.delete_deltas = sum(each.is_delete for each in parsed)
-    found.deltas = len(parsed) - found.delete_deltas
+        description.files += len(data)
+        description.bytes += sum(file.size for file in data)
+    description.bases = int(state.base is not None)
+    delta_names = [
+        directory_name
+        for directory_name in map(parse_directory, state.deltas)
+        if isinstance(directory_name, Delta)
+    ]
+    description.delete_deltas = sum(delta.is_delete for delta in delta_names)
+    description.deltas = len(delta_names) - description.delete_deltas
     sizes = {name: sum(file.size for file in state.files(name)) for name in current}
     directories = directories_of(
         partition,
@@ -230,10 +234,10 @@ def _describe_partition(
         markers=markers,
         noted=[name for name in current if state.sidecar(name) is not None],
     )
-    compactions = [each for each in directories if each.compaction]
+    compactions = [directory for directory in directories if directory.compaction]
     traces = traces_of(compactions, now, len(compactions))
-    found.compaction = max(traces, key=_order, default=None)
-    return found
+    description.compaction = max(traces, key=_order, default=None)
+    return description
 
 
 def _columns(columns: tuple[tuple[str, str], ...]) -> str:
@@ -243,6 +247,6 @@ def _columns(columns: tuple[tuple[str, str], ...]) -> str:
 def _compaction(entry: HistoryEntry | None) -> str:
     if entry is None:
         return "none"
-    when = "at an unknown time" if entry.time is None else f"at {timestamp_in_words(entry.time)}"
+    moment = "at an unknown time" if entry.time is None else f"at {timestamp_in_words(entry.time)}"
     where = f" of {entry.partitions[0]}" if entry.partitions else ""
-    return f"{entry.operation}{where}, {when}"
+    return f"{entry.operation}{where}, {moment}"

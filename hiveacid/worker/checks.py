@@ -80,43 +80,43 @@ class ArrowChecks(CheckEvaluator):
                 raise SparkNeeded(f"the check {check.label}: {error.what}") from error
         return [*dict.fromkeys(self._reads)]
 
-    def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
+    def begin(self, txn: Transaction, tables: Mapping[str, Written]) -> None:
         """See the base class."""
-        self._reader, self._written = FilesReader(self._client, txn), written
+        self._reader, self._written = FilesReader(self._client, txn), tables
         self._read.clear()
 
-    def count(self, written: Written) -> int:
+    def count(self, table: Written) -> int:
         """See the base class."""
-        visible = see_table(self._client, self._reader.txn, written.table)
-        return sum(visible.part(each).count() for each in visible.partitions)
+        visible = see_table(self._client, self._reader.txn, table.table)
+        return sum(visible.part(partition).count() for partition in visible.partitions)
 
-    def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
+    def violating_rows(self, table: Written, checks: Sequence[RowCheck]) -> list[Violations]:
         """See the base class."""
         if checks[0].whole_table:
-            name = written.table.ref.full_name
+            name = table.table.ref.full_name
             rows = self._source(TableSource(name)).evaluate(self._reader)
         else:
-            rows = self.arrow(written)
-        named = _named_rows(rows)
+            rows = self.arrow(table)
+        aliased = _named_rows(rows)
         return [
-            _violations(rows.filter(self._conditions[id(each)].holds(named))) for each in checks
+            _violations(rows.filter(self._conditions[id(check)].holds(aliased))) for check in checks
         ]
 
     def returned_rows(self, check: QueryCheck) -> Violations:
         """See the base class."""
         return _violations(self._queries[id(check)](self._reader))
 
-    def arrow(self, written: Written) -> pa.Table:
+    def arrow(self, table: Written) -> pa.Table:
         """See the base class."""
-        return self._batches[written.table.ref.full_name].evaluate(self._reader)
+        return self._batches[table.table.ref.full_name].evaluate(self._reader)
 
-    def frame(self, written: Written) -> Any:
+    def frame(self, table: Written) -> Any:
         """See the base class.
 
         Raises:
             SparkNeeded: Always.
         """
-        raise SparkNeeded(f"a check takes the rows of {written.table.ref.full_name} as a frame")
+        raise SparkNeeded(f"a check takes the rows of {table.table.ref.full_name} as a frame")
 
     def _reading(self, name: str) -> Callable[[Any], pa.Table]:
         """Return a function that reads the written rows of a table once."""
@@ -129,9 +129,9 @@ class ArrowChecks(CheckEvaluator):
         return read
 
     def _source(self, source: Source) -> ArrowSource:
-        found = source_of(self._client, source, {}, self._batches)
-        self._reads += found.reads
-        return found
+        input_source = source_of(self._client, source, {}, self._batches)
+        self._reads += input_source.reads
+        return input_source
 
     def _scope(self, source: ArrowSource, params: Mapping[str, Any]) -> Scope:
         return Scope({_ROWS: dict(zip(source.names, source.types, strict=True))}, params)
@@ -140,8 +140,8 @@ class ArrowChecks(CheckEvaluator):
         match meaning_of(check, _named(check)):
             case Repeated(keys):
                 return self._repeated(keys)
-            case Absent(keys, known):
-                return self._absent(keys, known)
+            case Absent(keys, references):
+                return self._absent(keys, references)
             case TooOld() as meaning:
                 return self._too_old(meaning)
             case Apart() as meaning:
@@ -158,25 +158,30 @@ class ArrowChecks(CheckEvaluator):
         source, columns = self._columns(keys)
 
         def evaluate(reader: FilesReader) -> pa.Table:
-            found = _keys(keys.columns, columns, source.evaluate(reader))
-            counted = found.group_by([*keys.columns]).aggregate([([], "count_all")])
-            counted = counted.rename_columns([*keys.columns, "copies"])
+            keys_of_rows = _keys(keys.columns, columns, source.evaluate(reader))
+            groups = keys_of_rows.group_by([*keys.columns]).aggregate([([], "count_all")])
+            groups = groups.rename_columns([*keys.columns, "copies"])
             # By its place: a column of the table may have the same name.
-            return counted.filter(pc.greater(counted.column(len(keys.columns)), 1))
+            return groups.filter(pc.greater(groups.column(len(keys.columns)), 1))
 
         return evaluate
 
-    def _absent(self, keys: Keys, known: Keys) -> Evaluation:
-        (source, own), (other, its) = self._columns(keys), self._columns(known)
-        types = [common_type(a.type, b.type) for a, b in zip(own, its, strict=True)]
-        own = [widened(each, type_) for each, type_ in zip(own, types, strict=True)]
-        its = [widened(each, type_) for each, type_ in zip(its, types, strict=True)]
+    def _absent(self, keys: Keys, references: Keys) -> Evaluation:
+        (source, own_values), (other_source, other_values) = (
+            self._columns(keys),
+            self._columns(references),
+        )
+        types = [common_type(a.type, b.type) for a, b in zip(own_values, other_values, strict=True)]
+        own_values = [widened(value, type_) for value, type_ in zip(own_values, types, strict=True)]
+        other_values = [
+            widened(value, type_) for value, type_ in zip(other_values, types, strict=True)
+        ]
         names = [*keys.columns]
 
         def evaluate(reader: FilesReader) -> pa.Table:
-            found = _keys(names, own, source.evaluate(reader))
-            there = _keys(names, its, other.evaluate(reader))
-            return found.join(there, names, join_type="left anti")
+            own_keys = _keys(names, own_values, source.evaluate(reader))
+            other_keys = _keys(names, other_values, other_source.evaluate(reader))
+            return own_keys.join(other_keys, names, join_type="left anti")
 
         return evaluate
 
@@ -188,8 +193,8 @@ class ArrowChecks(CheckEvaluator):
         def evaluate(reader: FilesReader) -> pa.Table:
             newest = pc.max(column.values(_named_rows(source.evaluate(reader)))).as_py()
             is_day = newest is not None and not isinstance(newest, datetime)
-            at = datetime.combine(newest, time()) if is_day else newest
-            return pa.table({"newest": [newest] if meaning.is_violated(at) else []})
+            moment = datetime.combine(newest, time()) if is_day else newest
+            return pa.table({"newest": [newest] if meaning.is_violated(moment) else []})
 
         return evaluate
 
@@ -205,10 +210,10 @@ class ArrowChecks(CheckEvaluator):
         def evaluate(reader: FilesReader) -> pa.Table:
             sums = []
             for value, source in zip(values, sources, strict=True):
-                found = value.values(_named_rows(source.evaluate(reader)))
-                sums.append(sum_of([part_of_sum(found)], found.type))
-            shown = zip(meaning.totals, map(str, sums), strict=True)
-            return pa.table({n: [s] if meaning.is_violated(sums) else [] for n, s in shown})
+                numbers = value.values(_named_rows(source.evaluate(reader)))
+                sums.append(sum_of([part_of_sum(numbers)], numbers.type))
+            totals = zip(meaning.totals, map(str, sums), strict=True)
+            return pa.table({n: [s] if meaning.is_violated(sums) else [] for n, s in totals})
 
         return evaluate
 
@@ -224,8 +229,8 @@ def _named_rows(rows: pa.Table) -> pa.Table:
 
 def _keys(names: Sequence[str], columns: Sequence[Expression], rows: pa.Table) -> pa.Table:
     """Return the keys of rows, with one form of each value: Arrow compares floats by their bits."""
-    named = _named_rows(rows)
-    values = [of_one_form(column.values(named)) for column in columns]
+    aliased = _named_rows(rows)
+    values = [of_one_form(column.values(aliased)) for column in columns]
     return pa.table(dict(zip(names, values, strict=True))).drop_null()
 
 
@@ -233,27 +238,29 @@ def _violations(rows: pa.Table) -> Violations:
     return Violations(rows.num_rows, rows.slice(0, MOST_SHOWN).to_pylist())
 
 
-def _written_rows(client: MetastoreClient, txn: Transaction, written: Written) -> pa.Table:
+def _written_rows(client: MetastoreClient, txn: Transaction, tables: Written) -> pa.Table:
     """Read the rows of published directories."""
-    table = written.table
-    visible = see_table(client, txn, table, partitions=lambda _, names: written.partitions)
+    table = tables.table
+    visible = see_table(client, txn, table, partitions=lambda _, names: tables.partitions)
     # Without a unit, timestamps keep all their digits.
-    wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+    table_columns = TableColumns(table.columns, table.partition_keys, unit=None)
     schema = pa.schema(
-        [*zip(types_of(table), [field.type for field in wanted.schema], strict=True)]
+        [*zip(types_of(table), [field.type for field in table_columns.schema], strict=True)]
     )
     try:
-        parts = [visible.part(each) for each in visible.partitions]
+        parts = [visible.part(partition) for partition in visible.partitions]
         own = [
             replace(
                 part,
-                files=tuple(f for f in part.files if written.has(_path(part, f))),
+                files=tuple(f for f in part.files if tables.has(_path(part, f))),
                 most_events=MOST_EVENTS,
             )
             for part in parts
         ]
-        found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in own)
-        return bounded(schema, (batch for _, batch in found), f"the rows for {table.ref.full_name}")
+        batches = chain.from_iterable(part.rows(table_columns, needs_ids=False) for part in own)
+        return bounded(
+            schema, (batch for _, batch in batches), f"the rows for {table.ref.full_name}"
+        )
     except (UnsupportedFile, UnsupportedTable) as error:
         raise SparkNeeded(error.what) from error
 

@@ -5,8 +5,8 @@ import json
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from hiveacid.errors import ConstraintViolated
-from hiveacid.rules.constraints import WriteRules
+from hiveacid.errors import CheckFailed
+from hiveacid.rules.constraints import VIOLATION_REMEDY, WriteRules
 from hiveacid.rules.schema import parse_type
 from hiveacid.worker.expressions import Expression, Scope, condition, with_alias
 
@@ -31,16 +31,17 @@ def require_constraints(rows: pa.Table, rules: WriteRules | None) -> None:
         rules: The constraints; None if there are none to satisfy.
 
     Raises:
-        ConstraintViolated: A row violates one of them.
+        CheckFailed: A row violates one of them.
     """
     aliased = with_alias(_ALIAS, rows)
     for name, rule in _compiled(rules):
         wrong = rows.filter(pc.invert(rule.holds(aliased))).slice(0, 1)
         if wrong.num_rows:
             assert rules is not None
-            shown = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
-            raise ConstraintViolated(
-                f"The constraint {name} of {rules.table} refuses the row {shown}."
+            example = json.dumps(wrong.to_pylist()[0], default=str)[:_SHOWN_CHARACTERS]
+            raise CheckFailed(
+                f"The constraint {name} of {rules.table} refuses the row {example}.",
+                remedy=VIOLATION_REMEDY,
             )
 
 

@@ -15,11 +15,11 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.orc.copying.reencode import RowWriter
 from hiveacid.orc.format.compression import Codec
-from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.process_memory import return_memory
-from hiveacid.orc.format.streams import UTC
-from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY, OrcTail
+from hiveacid.orc.format.streams import UTC, Integers
+from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
+from hiveacid.orc.row_keys.row_id_set import RowIds, RowIdSet
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.names import DEFAULT_PARTITION
@@ -34,7 +34,7 @@ from hiveacid.storage.staging import FlatFile, NewFile, StagedFile
 from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.row_filter import StripeChoice
-from hiveacid.tables.scan.table_part import DeleteEvents, Int64s, RowBatch, VisibleRows
+from hiveacid.tables.scan.table_part import RowBatch, VisibleRows
 from hiveacid.tables.scan.times import TIMESTAMP
 from hiveacid.tables.visible_files import AcidFile, AcidFiles, FilesReader, PartitionFiles
 from hiveacid.worker.checks import ArrowChecks
@@ -65,7 +65,7 @@ class ArrowEngine(RowEngine):
     defers_to_spark: bool = False
 
     @contextmanager
-    def running(self, what: str, group: str | None = None) -> Iterator[None]:
+    def running(self, subject: str, group: str | None = None) -> Iterator[None]:
         """See the base class.
 
         Raises:
@@ -85,7 +85,7 @@ class ArrowEngine(RowEngine):
         return FilesReader(client, reading)
 
     def finish(
-        self, what: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
+        self, subject: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
     ) -> Sequence[StagedFile]:
         """See the base class."""
         return in_threads(stage, files)
@@ -117,20 +117,20 @@ class ArrowEngine(RowEngine):
         return ""
 
 
-def require_few(rows: int, what: str, size: int = 0) -> None:
+def require_few(rows: int, subject: str, size: int = 0) -> None:
     """Refuse more rows than this process holds.
 
     Args:
         rows: The number of the rows.
-        what: The change that they belong to.
+        subject: The change that they belong to.
         size: Their bytes in memory.
 
     Raises:
         SparkNeeded: There are more.
     """
     if rows > MOST_ROWS or size > MOST_HELD:
-        most = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_HELD)}"
-        raise SparkNeeded(f"{what} has more than {most}.")
+        limit = f"{MOST_ROWS:,} rows or {bytes_in_words(MOST_HELD)}"
+        raise SparkNeeded(f"{subject} has more than {limit}.")
 
 
 # Reading: first the columns that a condition needs, then all columns of the rows that match
@@ -149,19 +149,18 @@ class FoundRows:
 
     partition: int
     file: DataFile
-    ids: tuple[Int64s, Int64s, Int64s]
+    ids: RowIds
     columns: pa.Table
 
     def __len__(self) -> int:
-        return len(self.ids[0])
+        return len(self.ids.rows)
 
     def only(self, mask: np.ndarray) -> "FoundRows":
         """Return the rows that a mask selects."""
         if mask.all():
             return self
-        write_ids, buckets, rows = (part[mask] for part in self.ids)
-        ids = (write_ids, buckets, rows)
-        return FoundRows(self.partition, self.file, ids, self.columns.filter(pa.array(mask)))
+        columns = self.columns.filter(pa.array(mask))
+        return FoundRows(self.partition, self.file, self.ids.only(mask), columns)
 
 
 @dataclass(frozen=True)
@@ -210,14 +209,18 @@ class TableRows:
         names = [column.name.lower() for column in self.files.table.columns]
         for match in matches:
             partition = self.files.partitions[match.partition]
-            below = _below(partition)
-            (own,) = (file for file in partition.inserts if below + match.file.path == file.path)
+            prefix = _below(partition)
+            (matching_file,) = (
+                file for file in partition.inserts if prefix + match.file.path == file.path
+            )
             # The rows of files without row ids are counted together.
-            files = partition.raw_beside(own) if own.raw else [own]
-            wanted, rows = DeleteEvents(*match.ids), _RowChoice(np.sort(match.ids[2]))
-            for found in self._of(match.partition, files, names, None if own.raw else rows):
-                if found.file == match.file and (hits := wanted.mask(*found.ids)).any():
-                    yield found.only(hits)
+            files = partition.raw_beside(matching_file) if matching_file.raw else [matching_file]
+            row_ids = RowIdSet([match.ids])
+            for batch in self._of(
+                match.partition, files, names, None if matching_file.raw else row_ids
+            ):
+                if batch.file == match.file and (hits := row_ids.contains(batch.ids)).any():
+                    yield batch.only(hits)
 
     def _of(
         self,
@@ -246,32 +249,15 @@ class TableRows:
         )
         for file, read in visible.readers_by_file(_data_files(partition, files)):
             for batches in _chunks(read()):
-                ids = tuple(
-                    np.concatenate([getattr(batch, part) for batch in batches])
-                    for part in ("write_ids", "buckets", "rows")
-                )
+                ids = RowIds.joined(batch.ids for batch in batches)
                 rows = [columns.batch(batch.columns, keys) for batch in batches]
-                found = FoundRows(number, file, ids, pa.Table.from_batches(rows))  # type: ignore[arg-type]
+                found = FoundRows(number, file, ids, pa.Table.from_batches(rows))
                 size = found.columns.nbytes
                 del batches, rows
                 yield found
                 del found
                 if size > _LARGE:
                     return_memory()
-
-
-@dataclass(frozen=True)
-class _RowChoice:
-    """The stripes that may have some row numbers."""
-
-    rows: Int64s
-
-    def stripes(self, tail: OrcTail) -> list[bool]:
-        ranges = (tail.int_range(n, EnvelopeColumn.ROW_ID) for n in range(len(tail.stripes)))
-        return [
-            known is None or bool(np.diff(np.searchsorted(self.rows, [known[0], known[1] + 1]))[0])
-            for known in ranges
-        ]
 
 
 def _chunks(batches: Iterator[RowBatch]) -> Iterator[list[RowBatch]]:
@@ -312,9 +298,9 @@ def require_writable(table: HiveTable) -> None:
         raise SparkNeeded(f"{name} is stored as {form.name}.")
     if table.sort_columns:
         raise SparkNeeded(f"{name} is sorted.")
-    for given in table.parameters:
-        if given.startswith(("orc.encrypt", "orc.mask", "orc.bloom.filter")):
-            raise SparkNeeded(f"{name} has the property {given}.")
+    for parameter in table.parameters:
+        if parameter.startswith(("orc.encrypt", "orc.mask", "orc.bloom.filter")):
+            raise SparkNeeded(f"{name} has the property {parameter}.")
     for column in table.columns:
         _require_type(column.name, column.type)
     for key in table.partition_keys:
@@ -330,7 +316,7 @@ def _require_type(name: str, type_: str) -> None:
     lower = type_.lower()
     is_nested = "<" in lower
     if (is_nested and ("timestamp" in lower or "char" in lower or "date" in lower)) or any(
-        each in lower for each in ("local time zone", "uniontype", "interval")
+        word in lower for word in ("local time zone", "uniontype", "interval")
     ):
         raise SparkNeeded(f"The column {name} is of type {type_}.")
 
@@ -343,7 +329,7 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
         target: The place of the files.
 
     Raises:
-        ConstraintViolated: A row violates a constraint.
+        CheckFailed: A row violates a constraint.
         SparkNeeded: A value is not written here.
     """
     require_constraints(rows, target.rules)
@@ -363,13 +349,13 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
     files = []
     for number, (partition, bucket, places) in enumerate(_divided(rows, table, buckets)):
         path = f"{target.folder.path}/{number}.orc"
-        stored = _stored(rows if places is None else rows.take(places), table)
+        columns = _stored(rows if places is None else rows.take(places), table)
         with translated_os_errors(table.folder):
             storage = Storage.of(target.folder.root)
             with storage.create(path) as sink:
                 writer = RowWriter(sink, orc_layout, UTC)
-                for start in range(0, stored.num_rows, _STRIDE):
-                    group = stored.slice(start, _STRIDE).combine_chunks()
+                for start in range(0, columns.num_rows, _STRIDE):
+                    group = columns.slice(start, _STRIDE).combine_chunks()
                     writer.write(group.to_batches()[0])
                 writer.close()
                 size = int(sink.tell())
@@ -380,7 +366,7 @@ def write_flat(rows: pa.Table, target: FlatTarget) -> list[FlatFile]:
 
 def _divided(
     rows: pa.Table, table: HiveTable, buckets: np.ndarray | None
-) -> Iterator[tuple[str | None, int | None, Int64s | None]]:
+) -> Iterator[tuple[str | None, int | None, Integers | None]]:
     """Yield each partition and bucket with the places of its rows; None means all."""
     if not rows.num_rows:
         return
@@ -403,11 +389,11 @@ def _divided(
     groups, numbers = np.unique(np.vstack(parts), axis=1, return_inverse=True)
     order = np.argsort(numbers.reshape(-1), kind="stable")
     edges = np.searchsorted(numbers.reshape(-1)[order], np.arange(groups.shape[1] + 1))
-    for at, group in enumerate(groups.T.tolist()):
+    for index, group in enumerate(groups.T.tolist()):
         bucket = None if buckets is None else group.pop(0)
         texts = [_key_text(values[code]) for values, code in zip(names, group, strict=True)]
         name = named_partition(texts, table.key_types) if keys else None
-        yield name, bucket, order[edges[at] : edges[at + 1]]
+        yield name, bucket, order[edges[index] : edges[index + 1]]
 
 
 def _key_text(value: object) -> str | None:

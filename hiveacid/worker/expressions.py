@@ -22,10 +22,10 @@ from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
+from hiveacid.parser.hive_expression import PARAMETER, expression_tree
 from hiveacid.plan.scope import NamedTable, named_column
 from hiveacid.rules.hive_values import parse_day, parse_literal, parse_time
 from hiveacid.rules.schema import Char, Decimal, HiveType, Primitive, Varchar, parse_type
-from hiveacid.sql.hive_expression import PARAMETER, expression_tree
 from hiveacid.tables.scan.times import TIMESTAMP, as_unit
 
 INTEGERS = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
@@ -124,14 +124,14 @@ class Expression:
         """
         try:
             with _not_too_deep():
-                found = self.of(rows)
+                outcome = self.of(rows)
         except pa.ArrowException as error:
             raise SparkNeeded(f"an expression with a value out of range ({error})") from error
-        if isinstance(found, pa.Scalar):
-            return pa.chunked_array([pa.repeat(found, rows.num_rows)])
-        if len(found) != rows.num_rows:
-            raise SparkNeeded(f"an expression with {len(found)} values for {rows.num_rows} rows")
-        return pa.chunked_array([found]) if isinstance(found, pa.Array) else found
+        if isinstance(outcome, pa.Scalar):
+            return pa.chunked_array([pa.repeat(outcome, rows.num_rows)])
+        if len(outcome) != rows.num_rows:
+            raise SparkNeeded(f"an expression with {len(outcome)} values for {rows.num_rows} rows")
+        return pa.chunked_array([outcome]) if isinstance(outcome, pa.Array) else outcome
 
     def holds(self, rows: pa.Table) -> Any:
         """Return a mask of the rows for which a condition is true; null is not."""
@@ -228,7 +228,7 @@ def hive_type(kind: pa.DataType) -> HiveType:
     for name, of in INTEGERS.items():
         if kind == of:
             return Primitive(name)
-    known = {
+    types = {
         pa.bool_(): _BOOLEAN,
         pa.float32(): _FLOAT,
         pa.float64(): _DOUBLE,
@@ -238,19 +238,19 @@ def hive_type(kind: pa.DataType) -> HiveType:
         pa.large_string(): _STRING,
         pa.null(): _VOID,
     }
-    if kind in known:
-        return known[kind]
+    if kind in types:
+        return types[kind]
     if pa.types.is_decimal128(kind) and kind.scale >= 0:
         return Decimal(kind.precision, kind.scale)
     raise SparkNeeded(f"the type {kind}")
 
 
-def condition(given: str | exp.Expr, scope: Scope) -> Expression:
+def condition(source: str | exp.Expr, scope: Scope) -> Expression:
     """Compile a condition, as a text or a tree; see ``compiled``."""
-    found = of_tree(tree_of(given, scope) if isinstance(given, str) else given, scope)
-    if found.type != _BOOLEAN:
-        raise SparkNeeded(f"a condition of the type {found.type}")
-    return found
+    expression = of_tree(tree_of(source, scope) if isinstance(source, str) else source, scope)
+    if expression.type != _BOOLEAN:
+        raise SparkNeeded(f"a condition of the type {expression.type}")
+    return expression
 
 
 def may_fail(tree: exp.Expr) -> bool:
@@ -364,8 +364,8 @@ class _Compiler:
                 return self._call(name.lower(), node.expressions)
         if type(node) in _ARITHMETIC:
             return self._arithmetic(node)
-        found = self._predicate(node)
-        return self._negated(found) if node.args.get("negate") else found
+        expression = self._predicate(node)
+        return self._negated(expression) if node.args.get("negate") else expression
 
     def _operand(self, node: exp.Expr) -> Expression:
         if isinstance(node, _CONDITIONS):
@@ -386,7 +386,7 @@ class _Compiler:
         return Expression(_BOOLEAN, lambda rows: pc.invert(part.of(rows)))
 
     def _column(self, node: exp.Column | exp.Dot) -> Expression:
-        if any(type(each) not in (exp.Column, exp.Dot, exp.Identifier) for each in node.walk()):
+        if any(type(part) not in (exp.Column, exp.Dot, exp.Identifier) for part in node.walk()):
             raise SparkNeeded("a point")
         if not all(part.args.get("quoted") or part.name.isascii() for part in node.parts):
             raise SparkNeeded("a name with other letters without quotes")
@@ -399,7 +399,7 @@ class _Compiler:
         if isinstance(type_, Char):
             raise SparkNeeded(f"the type {type_}")
         kind = arrow_type(type_)
-        shown = _STRING if isinstance(type_, Varchar) else type_
+        visible_type = _STRING if isinstance(type_, Varchar) else type_
 
         def values(rows: pa.Table) -> Values:
             column = rows.column(name)
@@ -411,7 +411,7 @@ class _Compiler:
                 require_utf8(column)
             return column if column.type == kind else column.cast(kind)
 
-        return Expression(shown, values)
+        return Expression(visible_type, values)
 
     def _signed(self, node: exp.Neg) -> Expression:
         if type(node) is not exp.Neg:
@@ -423,26 +423,26 @@ class _Compiler:
         return Expression(part.type, lambda rows: pc.negate_checked(part.of(rows)))
 
     def _arithmetic(self, node: exp.Expr) -> Expression:
-        left, right = self._operand(node.this), self._operand(node.expression)
-        left, right = as_type_of(left, right), as_type_of(right, left)
+        first, right = self._operand(node.this), self._operand(node.expression)
+        first, right = as_type_of(first, right), as_type_of(right, first)
         compute = _ARITHMETIC[type(node)]
-        types = {left.type, right.type}
-        if isinstance(node, exp.Mod) and not all(str(each) in INTEGERS for each in types):
+        types = {first.type, right.type}
+        if isinstance(node, exp.Mod) and not all(str(type_) in INTEGERS for type_ in types):
             raise SparkNeeded(f"a remainder of {' and '.join(sorted(map(str, types)))}")
-        if any(isinstance(each, Decimal) for each in types):
-            return _decimal_arithmetic(node, compute, left, right)
+        if any(isinstance(type_, Decimal) for type_ in types):
+            return _decimal_arithmetic(node, compute, first, right)
         if _DOUBLE in types:
-            wide = common_type(left.type, right.type)
+            wide = common_type(first.type, right.type)
         elif types == {_FLOAT}:
             wide = _FLOAT
-        elif all(str(each) in INTEGERS for each in types):
-            wide = max(types, key=lambda each: _WIDTHS.index(str(each)))
+        elif all(str(type_) in INTEGERS for type_ in types):
+            wide = max(types, key=lambda type_: _WIDTHS.index(str(type_)))
         else:
             raise SparkNeeded(f"arithmetic on {' and '.join(sorted(map(str, types)))}")
-        for part in (left, right):
+        for part in (first, right):
             require_number(part)
-        left, right = widened(left, wide), widened(right, wide)
-        return Expression(wide, lambda rows: compute(left.of(rows), right.of(rows)))
+        first, right = widened(first, wide), widened(right, wide)
+        return Expression(wide, lambda rows: compute(first.of(rows), right.of(rows)))
 
     def _predicate(self, node: exp.Expr) -> Expression:
         match node:
@@ -460,27 +460,27 @@ class _Compiler:
                 return self._like(node)
         if type(node) not in (exp.NullSafeEQ, *_COMPARISONS):
             raise SparkNeeded(type(node).__name__)
-        left, right = self._operand(node.this), self._operand(node.expression)
+        first, right = self._operand(node.this), self._operand(node.expression)
         if type(node) in _COMPARISONS:
-            return _compared(_COMPARISONS[type(node)], left, right)
-        equal = _compared("equal", left, right)
+            return _compared(_COMPARISONS[type(node)], first, right)
+        equal = _compared("equal", first, right)
 
         def same(rows: pa.Table) -> Values:
-            nulls = pc.and_(pc.is_null(left.of(rows)), pc.is_null(right.of(rows)))
+            nulls = pc.and_(pc.is_null(first.of(rows)), pc.is_null(right.of(rows)))
             return pc.or_(pc.fill_null(equal.of(rows), False), nulls)
 
         return Expression(_BOOLEAN, same)
 
     def _in(self, node: exp.In) -> Expression:
         value = self._operand(node.this)
-        choices = [as_type_of(self.of(each), value) for each in node.expressions]
+        choices = [as_type_of(self.of(expression), value) for expression in node.expressions]
         # Spark converts all of them to one type first; many doubles are looked up by their bits.
-        wide = reduce(common_type, [each.type for each in choices], value.type)
+        wide = reduce(common_type, [choice.type for choice in choices], value.type)
         if wide in (_FLOAT, _DOUBLE):
             raise SparkNeeded(f"IN with values of the type {wide}")
-        known = [each for each in choices if each.is_literal]
-        parts = [_compared("equal", value, each) for each in choices if not each.is_literal]
-        parts += [_looked_up(value, known, wide)] if known else []
+        literals = [choice for choice in choices if choice.is_literal]
+        parts = [_compared("equal", value, choice) for choice in choices if not choice.is_literal]
+        parts += [_looked_up(value, literals, wide)] if literals else []
         return _joined(pc.or_kleene, parts)
 
     def _like(self, node: exp.Like) -> Expression:
@@ -499,23 +499,23 @@ class _Compiler:
         subject = None if node.this is None else self.of(node.this)
         conditions, results = [], []
         for branch in node.args["ifs"]:
-            met = self.of(branch.this)
-            conditions.append(met if subject is None else _compared("equal", subject, met))
+            test = self.of(branch.this)
+            conditions.append(test if subject is None else _compared("equal", subject, test))
             results.append(self.of(branch.args["true"]))
         default = node.args.get("default")
         results.append(literal(None) if default is None else self.of(default))
         return _chosen(conditions, results)
 
-    def _call(self, name: str, given: Sequence[exp.Expr]) -> Expression:
-        if name == "cast" and len(given) == 2 and isinstance(given[1], exp.RawString):
-            return cast(self.of(given[0]), _named_type(given[1].name))
-        parts = [self.of(each) for each in given]
+    def _call(self, name: str, arguments: Sequence[exp.Expr]) -> Expression:
+        if name == "cast" and len(arguments) == 2 and isinstance(arguments[1], exp.RawString):
+            return cast(self.of(arguments[0]), _named_type(arguments[1].name))
+        parts = [self.of(each) for each in arguments]
         match name, parts:
             case ("coalesce", [_, *_]) | (("nvl" | "ifnull"), [_, _]):
                 wide = common_types(parts)
                 casts = [widened(part, wide) for part in parts]
                 return Expression(
-                    wide, lambda rows: pc.coalesce(*[each.of(rows) for each in casts])
+                    wide, lambda rows: pc.coalesce(*[value.of(rows) for value in casts])
                 )
             case "if", [first, second, third]:
                 return _chosen([first], [second, third])
@@ -527,21 +527,22 @@ class _Compiler:
             case "concat_ws", [mark, _, *_] if {part.type for part in parts} == {_STRING}:
                 if isinstance(mark.literal, str):
                     return _joined_texts(mark.literal, parts[1:])
-            case "length", [one] if one.type == _STRING:
-                return Expression(_INT, lambda rows: pc.utf8_length(one.of(rows)))
-            case _, [one] if name in _TRIMS and one.type == _STRING:
-                return Expression(_STRING, lambda rows: _TRIMS[name](one.of(rows), " "))
-            case "isnan", [one] if one.type in (_FLOAT, _DOUBLE):
+            case "length", [argument] if argument.type == _STRING:
+                return Expression(_INT, lambda rows: pc.utf8_length(argument.of(rows)))
+            case _, [argument] if name in _TRIMS and argument.type == _STRING:
+                return Expression(_STRING, lambda rows: _TRIMS[name](argument.of(rows), " "))
+            case "isnan", [argument] if argument.type in (_FLOAT, _DOUBLE):
                 return Expression(
-                    _BOOLEAN, lambda rows: pc.coalesce(pc.is_nan(one.of(rows)), pa.scalar(False))
+                    _BOOLEAN,
+                    lambda rows: pc.coalesce(pc.is_nan(argument.of(rows)), pa.scalar(False)),
                 )
-            case "abs", [one]:
-                _require_sign(one)
-                return Expression(one.type, lambda rows: pc.abs_checked(one.of(rows)))
+            case "abs", [argument]:
+                _require_sign(argument)
+                return Expression(argument.type, lambda rows: pc.abs_checked(argument.of(rows)))
             # Other dates may be in years that Arrow does not count.
-            case _, [one] if name in _PARTS_OF_DAYS and isinstance(given[0], exp.Column):
-                if one.type in (_DATE, _TIMESTAMP):
-                    return Expression(_INT, lambda rows: _part_of_day(name, one.of(rows)))
+            case _, [argument] if name in _PARTS_OF_DAYS and isinstance(arguments[0], exp.Column):
+                if argument.type in (_DATE, _TIMESTAMP):
+                    return Expression(_INT, lambda rows: _part_of_day(name, argument.of(rows)))
             case (("date_add" | "date_sub"), [day, number]) if day.type == _DATE:
                 if str(number.type) in _WIDTHS[:3]:
                     number = widened(number, _INT)
@@ -612,9 +613,13 @@ def _written(node: exp.Literal, *, negative: bool = False) -> Expression:
         if not isinstance(value, int | float | Number):
             raise SparkNeeded("the sign of a text")
         value = -value
-    found = literal(value)
+    expression = literal(value)
     suffix = _SUFFIXES.get(node.name[-1])
-    return found if suffix is None else replace(widened(found, Primitive(suffix)), literal=value)
+    return (
+        expression
+        if suffix is None
+        else replace(widened(expression, Primitive(suffix)), literal=value)
+    )
 
 
 def _named_type(text: str) -> HiveType:
@@ -661,27 +666,34 @@ def _require_sign(part: Expression) -> None:
 
 
 def _decimal_arithmetic(
-    node: exp.Expr, compute: Callable[[Any, Any], Any], left: Expression, right: Expression
+    node: exp.Expr, compute: Callable[[Any, Any], Any], first: Expression, right: Expression
 ) -> Expression:
     types = []
-    for part in (left, right):
+    for part in (first, right):
         type_ = _as_decimal(part.type)
         if type_ is None:
-            raise SparkNeeded(f"arithmetic on {left.type} and {right.type}")
+            raise SparkNeeded(f"arithmetic on {first.type} and {right.type}")
         # Spark counts the digits of a literal, but not of a tinyint.
         if part.is_literal and isinstance(part.literal, int) and str(part.type) != "tinyint":
             type_ = Decimal(len(str(abs(part.literal))), 0)
         types.append(type_)
-    one, other = types
+    first_type, second_type = types
     if isinstance(node, exp.Mul):
-        digits, scale = one.precision + other.precision + 1, one.scale + other.scale
+        digits, scale = (
+            first_type.precision + second_type.precision + 1,
+            first_type.scale + second_type.scale,
+        )
     else:
-        scale = max(one.scale, other.scale)
-        digits = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
+        scale = max(first_type.scale, second_type.scale)
+        digits = (
+            max(first_type.precision - first_type.scale, second_type.precision - second_type.scale)
+            + scale
+            + 1
+        )
     if digits > _MOST_DIGITS:
         raise SparkNeeded(f"a decimal of {digits} digits")
-    left, right = widened(left, one), widened(right, other)
-    return Expression(Decimal(digits, scale), lambda rows: compute(left.of(rows), right.of(rows)))
+    first, right = widened(first, first_type), widened(right, second_type)
+    return Expression(Decimal(digits, scale), lambda rows: compute(first.of(rows), right.of(rows)))
 
 
 def cast(part: Expression, wide: HiveType) -> Expression:
@@ -710,17 +722,17 @@ def _compared(sign: str, left: Expression, right: Expression) -> Expression:
 
     def values(rows: pa.Table) -> Values:
         # To Spark, NaN equals itself and is the largest number.
-        one, other = left.of(rows), right.of(rows)
-        first, second = pc.is_nan(one), pc.is_nan(other)
-        equal = pc.or_(pc.equal(one, other), pc.and_(first, second))
-        less = pc.or_(pc.less(one, other), pc.and_(pc.invert(first), second))
+        first_values, second_values = left.of(rows), right.of(rows)
+        first, second = pc.is_nan(first_values), pc.is_nan(second_values)
+        equal = pc.or_(pc.equal(first_values, second_values), pc.and_(first, second))
+        is_less = pc.or_(pc.less(first_values, second_values), pc.and_(pc.invert(first), second))
         return {
             "equal": lambda: equal,
             "not_equal": lambda: pc.invert(equal),
-            "less": lambda: less,
-            "less_equal": lambda: pc.or_(less, equal),
-            "greater": lambda: pc.invert(pc.or_(less, equal)),
-            "greater_equal": lambda: pc.invert(less),
+            "less": lambda: is_less,
+            "less_equal": lambda: pc.or_(is_less, equal),
+            "greater": lambda: pc.invert(pc.or_(is_less, equal)),
+            "greater_equal": lambda: pc.invert(is_less),
         }[sign]()
 
     return Expression(_BOOLEAN, values)
@@ -728,14 +740,16 @@ def _compared(sign: str, left: Expression, right: Expression) -> Expression:
 
 def _looked_up(value: Expression, choices: Sequence[Expression], wide: HiveType) -> Expression:
     """Compare values with literals, however many these are, in one step."""
-    found = array_of(choices, wide).drop_null()
-    has_null, value = len(found) < len(choices), widened(value, wide)
+    literals = array_of(choices, wide).drop_null()
+    has_null, value = len(literals) < len(choices), widened(value, wide)
 
     def values(rows: pa.Table) -> Values:
-        own = value.of(rows)
-        known = pc.is_in(own, value_set=found)
-        unknown = pc.or_(pc.is_null(own), pc.invert(known)) if has_null else pc.is_null(own)
-        return pc.if_else(unknown, pa.scalar(None, pa.bool_()), known)
+        operand = value.of(rows)
+        is_listed = pc.is_in(operand, value_set=literals)
+        is_unclear = (
+            pc.or_(pc.is_null(operand), pc.invert(is_listed)) if has_null else pc.is_null(operand)
+        )
+        return pc.if_else(is_unclear, pa.scalar(None, pa.bool_()), is_listed)
 
     return Expression(_BOOLEAN, values)
 
@@ -743,11 +757,11 @@ def _looked_up(value: Expression, choices: Sequence[Expression], wide: HiveType)
 def array_of(literals: Sequence[Expression], wide: HiveType) -> pa.Array:
     """Return literals as an array of a type that has an equal value for each of them."""
     parts = []
-    for type_ in dict.fromkeys(each.type for each in literals):
-        same = [each.literal for each in literals if each.type == type_]
-        array = pa.array(same, arrow_type(type_))
-        own = Expression(type_, lambda rows: rows.column(0).chunk(0))
-        parts.append(widened(own, wide).of(pa.table([array], [""])))
+    for type_ in dict.fromkeys(literal.type for literal in literals):
+        numbers = [literal.literal for literal in literals if literal.type == type_]
+        array = pa.array(numbers, arrow_type(type_))
+        literals_of_type = Expression(type_, lambda rows: rows.column(0).chunk(0))
+        parts.append(widened(literals_of_type, wide).of(pa.table([array], [""])))
     return pa.concat_arrays(parts)
 
 
@@ -759,46 +773,46 @@ def of_one_form(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
 
 
-def as_type_of(value: Expression, other: Expression) -> Expression:
+def as_type_of(value: Expression, partner: Expression) -> Expression:
     """Convert a literal to the type of the value that it is combined with, as Spark does."""
-    found, to = value.literal, other.type
+    text, to = value.literal, partner.type
     try:
-        if isinstance(found, str) and to in (_DATE, _TIMESTAMP):
-            return literal(parse_day(found) if to == _DATE else parse_time(found))
+        if isinstance(text, str) and to in (_DATE, _TIMESTAMP):
+            return literal(parse_day(text) if to == _DATE else parse_time(text))
     except UnsupportedTable as error:
-        raise SparkNeeded(f"{found!r} as a {to}") from error
-    if value.type == _DATE and isinstance(found, date) and to == _TIMESTAMP:
-        return literal(datetime.combine(found, time()))
+        raise SparkNeeded(f"{text!r} as a {to}") from error
+    if value.type == _DATE and isinstance(text, date) and to == _TIMESTAMP:
+        return literal(datetime.combine(text, time()))
     if to == _DOUBLE and (
-        isinstance(found, Number)
-        or (value.type == _BIGINT and isinstance(found, int) and abs(found) <= _EXACT_AS_DOUBLE)
+        isinstance(text, Number)
+        or (value.type == _BIGINT and isinstance(text, int) and abs(text) <= _EXACT_AS_DOUBLE)
     ):
-        return literal(float(found))
+        return literal(float(text))
     return value
 
 
-def common_type(one: HiveType, other: HiveType) -> HiveType:
+def common_type(first: HiveType, second: HiveType) -> HiveType:
     """Return the type that Spark compares values of two types in.
 
     Raises:
         SparkNeeded: The conversion is not evaluated here.
     """
-    if one == other or other == _VOID:
-        return one
-    if one == _VOID:
-        return other
-    names = {str(one), str(other)}
+    if first == second or second == _VOID:
+        return first
+    if first == _VOID:
+        return second
+    names = {str(first), str(second)}
     if names <= set(INTEGERS):
-        return max(one, other, key=lambda each: _WIDTHS.index(str(each)))
+        return max(first, second, key=lambda type_: _WIDTHS.index(str(type_)))
     if names == {"float", "double"} or names <= {*_WIDTHS[:3], "double"}:
         return _DOUBLE
-    scaled = [_as_decimal(each) for each in (one, other)]
+    scaled = [_as_decimal(type_) for type_ in (first, second)]
     if all(scaled):
-        scale = max(each.scale for each in scaled if each)
-        digits = max(each.precision - each.scale for each in scaled if each) + scale
+        scale = max(decimal.scale for decimal in scaled if decimal)
+        digits = max(decimal.precision - decimal.scale for decimal in scaled if decimal) + scale
         if digits <= _MOST_DIGITS:
             return Decimal(digits, scale)
-    raise SparkNeeded(f"a comparison of {one} with {other}")
+    raise SparkNeeded(f"a comparison of {first} with {second}")
 
 
 def _as_decimal(type_: HiveType) -> Decimal | None:
@@ -818,15 +832,15 @@ def common_types(parts: Sequence[Expression]) -> HiveType:
 
 
 def _chosen(conditions: Sequence[Expression], results: Sequence[Expression]) -> Expression:
-    if any(each.type != _BOOLEAN for each in conditions):
+    if any(condition.type != _BOOLEAN for condition in conditions):
         raise SparkNeeded("a condition of another type")
     wide = common_types(results)
-    casts = [widened(each, wide) for each in results]
+    casts = [widened(result, wide) for result in results]
 
     def values(rows: pa.Table) -> Values:
         value: Values = casts[-1].values(rows)
-        for met, result in zip(reversed(conditions), reversed(casts[:-1]), strict=True):
-            value = pc.if_else(met.holds(rows), result.values(rows), value)
+        for test, result in zip(reversed(conditions), reversed(casts[:-1]), strict=True):
+            value = pc.if_else(test.holds(rows), result.values(rows), value)
         return value
 
     return Expression(wide, values)

@@ -59,13 +59,13 @@ def rows_of_files(source: PathSource) -> tuple[pa.Table, int]:
         raise _missing(source)
     with _readable(source.path):
         open_file = _open_parquet if source.format == "parquet" else _open_orc
-        opened = [open_file(*named) for named in contents]
-        schema, _ = opened[0]
-        if any((s.names, s.types) != (schema.names, schema.types) for s, _ in opened):
+        files = [open_file(*named_content) for named_content in contents]
+        schema, _ = files[0]
+        if any((s.names, s.types) != (schema.names, schema.types) for s, _ in files):
             raise SparkNeeded(f"files of {source.path} with different columns")
         if pa.null() in schema.types:
             raise SparkNeeded("columns without a type")
-        rows = bounded(schema, chain.from_iterable(batches for _, batches in opened), source.path)
+        rows = bounded(schema, chain.from_iterable(batches for _, batches in files), source.path)
     for column in rows.columns:
         if types.is_timestamp(column.type):
             # Files have several kinds of them, which settings of Spark interpret.
@@ -87,49 +87,50 @@ def _readable(name: str) -> Iterator[None]:
         raise SparkNeeded(f"{name}, which cannot be read here: {error}") from error
 
 
-def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], what: str) -> pa.Table:
+def bounded(schema: pa.Schema, batches: Iterable[pa.RecordBatch], subject: str) -> pa.Table:
     """Collect rows, with names in lower case and the types of expressions.
 
     Args:
         schema: The columns of the batches.
         batches: The rows.
-        what: Their place, for messages.
+        subject: Their place, for messages.
 
     Raises:
         SparkNeeded: They are too many, or not valid for an expression.
     """
     names = [name.lower() for name in schema.names]
     if not names or len({*names}) < len(names):
-        raise SparkNeeded(f"columns without different names in {what}")
-    kinds = [_kind(kind) for kind in schema.types]
+        raise SparkNeeded(f"columns without different names in {subject}")
+    kinds = [plain_type(kind) for kind in schema.types]
     rows, size = 0, 0
     columns: list[list[pa.Array]] = [[] for _ in names]
     for batch in batches:
         try:
             batch.validate(full=True)
             for column, values, kind in zip(columns, batch.columns, kinds, strict=True):
-                column.append(_converted(values, kind))
+                column.append(converted(values, kind))
                 size += column[-1].nbytes
         except pa.ArrowException as error:
-            raise SparkNeeded(f"values of {what} that are not valid: {error}") from error
+            raise SparkNeeded(f"values of {subject} that are not valid: {error}") from error
         rows += batch.num_rows
         if rows > MOST_ROWS or size > MOST_HELD:
-            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_HELD >> 20} MB in {what}")
+            raise SparkNeeded(f"more than {MOST_ROWS} rows or {MOST_HELD >> 20} MB in {subject}")
     return_memory()
-    chunked = [pa.chunked_array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
+    chunked = [pa.chunked_array(chunks, kind) for chunks, kind in zip(columns, kinds, strict=True)]
     return pa.table(dict(zip(names, chunked, strict=True)))
 
 
-def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type that ``plain_type`` has returned."""
     if types.is_dictionary(values.type):
         return values.dictionary.cast(kind).take(values.indices)
     return values.cast(kind)
 
 
-def _kind(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of expressions for the same values."""
     if types.is_dictionary(kind):
-        return _kind(kind.value_type)
+        return plain_type(kind.value_type)
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_decimal(kind) and kind.bit_width < 128:
@@ -143,12 +144,12 @@ def _kind(kind: pa.DataType) -> pa.DataType:
 def _contents(source: PathSource, limit: int) -> list[tuple[str, bytes]]:
     """The names and contents of all files, in order."""
     storage, names = _files(source)
-    contents, left = [], limit
+    contents, remaining = [], limit
     for name in names:
-        with storage.open_input(name) as opened:
-            content = opened.read(left + 1)
-        left -= len(content)
-        if left < 0:
+        with storage.open_input(name) as stream:
+            content = stream.read(remaining + 1)
+        remaining -= len(content)
+        if remaining < 0:
             raise SparkNeeded(f"more than {limit >> 20} MB in {source.path}")
         contents.append((name, content))
     return contents
@@ -166,28 +167,28 @@ def _files(source: PathSource) -> tuple[ReadOnlyStorage, list[str]]:
         storage = ReadOnlyStorage.of(Location(f"{folder}/"))
     except StorageError as error:
         raise SparkNeeded(error.what.rstrip(".")) from error
-    found = [name] if storage.exists(name) else []
+    matching_paths = [name] if storage.exists(name) else []
     if re.search("[*?]", name):
-        below = [each.path for each in storage.list_files(missing_ok=True)]
-        below += storage.list_directories(missing_ok=True)
-        found = [each for each in sorted(below) if fnmatchcase(each, name)]
-    if any(_is_hidden(each) or ("=" in each and each != name) for each in found):
+        paths = [file.path for file in storage.list_files(missing_ok=True)]
+        paths += storage.list_directories(missing_ok=True)
+        matching_paths = [path for path in sorted(paths) if fnmatchcase(path, name)]
+    if any(_is_hidden(path) or ("=" in path and path != name) for path in matching_paths):
         raise SparkNeeded(f"the hidden files or partitions {source.path}")
-    if not found and scheme[0] == "/":
+    if not matching_paths and scheme[0] == "/":
         raise SparkNeeded(f"the path {source.path}, which this machine does not have")
-    if not found:
+    if not matching_paths:
         raise _missing(source)
     names = []
-    for each in found:
-        if not storage.is_directory(each):
-            names.append(each)
+    for path in matching_paths:
+        if not storage.is_directory(path):
+            names.append(path)
             continue
-        inside = [file.path for file in storage.list_files(each)]
-        if not all(map(_is_hidden, storage.list_directories(each))) or any(
-            file.startswith(("_metadata", "_common_metadata")) for file in inside
+        paths_inside = [file.path for file in storage.list_files(path)]
+        if not all(map(_is_hidden, storage.list_directories(path))) or any(
+            file.startswith(("_metadata", "_common_metadata")) for file in paths_inside
         ):
             raise SparkNeeded(f"folders or summaries in {source.path}")
-        names += [f"{each}/{file}" for file in inside if not _is_hidden(file)]
+        names += [f"{path}/{file}" for file in paths_inside if not _is_hidden(file)]
     return storage, names
 
 
@@ -215,12 +216,15 @@ def _open_parquet(name: str, content: bytes) -> _Opened:
     file = ParquetInput(io.BytesIO(content), name)
     schema = file.schema
     # Spark trusts its own description: a number may be an interval, and a text a char.
-    if written := (file.metadata.metadata or {}).get(_SPARK_SCHEMA):
-        fields = [(f["name"], f["type"], f["metadata"]) for f in parse_json(written)["fields"]]
-        own: list[tuple[str, str, object]] = [
-            (field.name, str(hive_type(_kind(field.type))), {}) for field in schema
+    if spark_schema := (file.metadata.metadata or {}).get(_SPARK_SCHEMA):
+        fields = [(f["name"], f["type"], f["metadata"]) for f in parse_json(spark_schema)["fields"]]
+        fields_of_file: list[tuple[str, str, object]] = [
+            (field.name, str(hive_type(plain_type(field.type))), {}) for field in schema
         ]
-        if own != [(name, _SPARK_NAMES.get(str(t), str(t)), more) for name, t, more in fields]:
+        if fields_of_file != [
+            (name, _SPARK_NAMES.get(str(t), str(t)), field_metadata)
+            for name, t, field_metadata in fields
+        ]:
             raise SparkNeeded("a file with types of Spark")
     return schema, file.batches(rows=_ROWS)
 
@@ -261,8 +265,13 @@ def _rows_of_lines(source: PathSource) -> tuple[pa.Table, int]:
     columns = _columns_of(source)
     options = {name.lower(): value for name, value in source.options.items()}
     header, separator = options.pop("header", "false"), options.pop("sep", ",")
-    known = not source.options or source.format == "csv"
-    if options or not known or header not in ("true", "false") or separator not in {*",;|\t"}:
+    has_defaults = not source.options or source.format == "csv"
+    if (
+        options
+        or not has_defaults
+        or header not in ("true", "false")
+        or separator not in {*",;|\t"}
+    ):
         raise SparkNeeded(f"options of {source.format} files")
     contents = _contents(source, MOST_TEXT)
     schema = pa.schema([(name, arrow_type(type_)) for name, type_ in columns.items()])
@@ -304,12 +313,12 @@ def _batch_of(
 def _columns_of(source: PathSource) -> dict[str, HiveType]:
     columns: dict[str, HiveType] = {}
     for part in re.split(r",(?![^(]*\))", source.schema or ""):
-        found = _COLUMN.fullmatch(part.strip())
-        if found is None or found[1].lower() in {"_corrupt_record", *map(str.lower, columns)}:
+        match = _COLUMN.fullmatch(part.strip())
+        if match is None or match[1].lower() in {"_corrupt_record", *map(str.lower, columns)}:
             raise SparkNeeded(f"the schema of {source.path}, or none")
-        written = re.sub(r"\s", "", found[2].lower())
-        with _readable(f"the type {written}"):
-            columns[found[1]] = type_ = parse_type(_SPARK_NAMES.get(written, written))
+        type_text = re.sub(r"\s", "", match[2].lower())
+        with _readable(f"the type {type_text}"):
+            columns[match[1]] = type_ = parse_type(_SPARK_NAMES.get(type_text, type_text))
         if _form_of(type_) not in _FORMS:
             raise SparkNeeded(f"the type {type_} in {source.format} files")
     return columns
@@ -359,15 +368,17 @@ def _fields_of_json(line: str, columns: Mapping[str, HiveType]) -> list[str | No
     for name, type_ in columns.items():
         value, form = found.get(name), _form_of(type_)
         texts = form in ("string", "date")
-        wanted = bool if form == "boolean" else str if texts else _Number
-        if value is not None and type(value) is not wanted:
+        expected_type = bool if form == "boolean" else str if texts else _Number
+        if value is not None and type(value) is not expected_type:
             raise ValueError(f"The line {line[:80]!r} has a value of another type.")
         fields.append(str(value).lower() if isinstance(value, bool) else value)
     return fields
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs) or any(isinstance(value, dict | list) for value in found.values()):
+    members = dict(pairs)
+    if len(members) < len(pairs) or any(
+        isinstance(value, dict | list) for value in members.values()
+    ):
         raise ValueError("An object has values within values, or a name twice.")
-    return found
+    return members

@@ -111,12 +111,12 @@ class MergeRows(SourceStatement):
             raise SparkNeeded("a column of the source without a name")
         source = dict(zip(self._source.names, self._source.types, strict=True))
         t, s = self.target_alias.lower(), self.source_alias.lower()
-        both = Scope({t: target, s: source}, self.params)
-        self._keys, self._rest = equal_sides(self.on, both, t, s)
+        scope_of_both = Scope({t: target, s: source}, self.params)
+        self._keys, self._rest = equal_sides(self.on, scope_of_both, t, s)
         require_compiled(self.rules)
         self._change = MergeChange.of(self, self.table, self._source.names, self.rules)
         of_source, of_target = Scope({s: source}, self.params), Scope({t: target}, self.params)
-        self._matched = self._compiled(self._change.matched, both)
+        self._matched = self._compiled(self._change.matched, scope_of_both)
         self._inserts = self._compiled(self._change.not_matched, of_source)
         self._others = self._compiled(self._change.not_matched_by_source, of_target)
         self._ties = self._compiled_ties(of_source)
@@ -127,11 +127,11 @@ class MergeRows(SourceStatement):
         alias = self.target_alias.lower()
         clauses = []
         for action in actions:
-            met = None if action.condition is None else condition(action.condition, scope)
+            test = None if action.condition is None else condition(action.condition, scope)
             values = None
             if action.values is not None:
                 values = compiled_row(self.table, action.values, scope, action.what, alias)
-            clauses.append(_Clause(met, values))
+            clauses.append(_Clause(test, values))
         return clauses
 
     def _compiled_ties(self, scope: Scope) -> dict[str, Expression] | None:
@@ -142,10 +142,10 @@ class MergeRows(SourceStatement):
         """
         ties: dict[str, Expression] = {}
         for key, text in (ties_of(self._change) or {}).items():
-            value, wanted = compiled(text, scope), parse_type(self.table.key_types[key])
-            if not equals_one_partition(str(value.type), str(wanted)):
+            value, key_type = compiled(text, scope), parse_type(self.table.key_types[key])
+            if not equals_one_partition(str(value.type), str(key_type)):
                 return None
-            ties[key] = value if _has_text_of(value.type, wanted) else cast(value, wanted)
+            ties[key] = value if _has_text_of(value.type, key_type) else cast(value, key_type)
         return ties or None
 
     def _estimated(self, preparation: Preparation) -> list[str]:
@@ -170,7 +170,9 @@ class MergeRows(SourceStatement):
         if have_one_text(keys.values()):
             return names
         equal = equal_partitions(names, client.get_partition_names(self.target), keys)
-        return sorted({each for name, found in equal.items() for each in found or [name]})
+        return sorted(
+            {partition for name, partitions in equal.items() for partition in partitions or [name]}
+        )
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
@@ -188,12 +190,12 @@ class MergeRows(SourceStatement):
         The source and the rows of the target are gone before the new rows are written.
         """
         s, t = self.source_alias.lower(), self.target_alias.lower()
-        given = self._evaluated(context)
+        source_rows = self._evaluated(context)
         if self.partitions is not None:
-            context.require_locked(self._partitions(given, context.client))
-        source = with_alias(s, given)
-        wanted = [each.source.values(source) for each in self._keys]
-        partners = Partners(wanted, row_sizes(source))
+            context.require_locked(self._partitions(source_rows, context.client))
+        source = with_alias(s, source_rows)
+        source_keys = [key.source.values(source) for key in self._keys]
+        partners = Partners(source_keys, row_sizes(source))
         choice = row_filter(self.table, [*self._bounds(partners)])
         names = context.partition_names()
         if choice is not None and names and not self._others:
@@ -202,26 +204,26 @@ class MergeRows(SourceStatement):
         rows = TableRows(context.files(names), Rules.of(context.client.features.hides_compactions))
         matched = np.zeros(source.num_rows, np.bool_)
         updated = 0
-        for found in self._candidates(rows, partners, choice):
-            target = with_alias(t, found.columns)
-            own = [each.target.values(target) for each in self._keys]
+        for candidate in self._candidates(rows, partners, choice):
+            target = with_alias(t, candidate.columns)
+            target_keys = [key.target.values(target) for key in self._keys]
             if self._only_deletes_matched:
-                gone = partners.have(own)
+                acting = partners.have(target_keys)
             else:
-                paired, gone = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
-                for pairs in partners.of(own, row_sizes(target), self.what):
-                    at, of, both = self._held(*pairs, target, source)
-                    matched[of] = paired[at] = True
-                    updated += self._act(both, at, gone, new)
-                updated += self._act_alone(target, ~paired, gone, new)
-            if gone.any():
-                keys.add(found.only(gone))
+                paired, acting = (np.zeros(target.num_rows, np.bool_) for _ in range(2))
+                for pairs in partners.of(target_keys, row_sizes(target), self.what):
+                    places, of, pair_rows = self._held(*pairs, target, source)
+                    matched[of] = paired[places] = True
+                    updated += self._act(pair_rows, places, acting, new)
+                updated += self._act_alone(target, ~paired, acting, new)
+            if acting.any():
+                keys.add(candidate.only(acting))
                 require_few(len(keys), self.what)
-        rest = source.filter(pa.array(~matched))
-        clause = _first(self._inserts, rest)
-        for number, each in enumerate(self._inserts):
-            assert each.values is not None
-            new.add(each.values, rest.filter(pa.array(clause == number)))
+        unmatched = source.filter(pa.array(~matched))
+        clause = _first(self._inserts, unmatched)
+        for number, insert in enumerate(self._inserts):
+            assert insert.values is not None
+            new.add(insert.values, unmatched.filter(pa.array(clause == number)))
         return rows, updated
 
     def _candidates(
@@ -235,91 +237,93 @@ class MergeRows(SourceStatement):
 
         def holds(columns: pa.Table) -> Mask:
             target = with_alias(t, columns)
-            return partners.have([each.target.values(target) for each in self._keys])
+            return partners.have([key.target.values(target) for key in self._keys])
 
-        names = sorted({name for each in self._keys for name in each.names})
+        names = sorted({name for key in self._keys for name in key.names})
         yield from rows.again(matching(rows, names, choice, holds))
 
     def _bounds(self, partners: Partners) -> Iterator[Any]:
         """Yield the conditions that the keys of the source set on the columns of the target, for Arrow."""
-        for each, values in zip(self._keys, partners.values, strict=True):
+        for sides, values in zip(self._keys, partners.values, strict=True):
             if not len(values):
                 yield pc.scalar(False)
-            elif each.column is not None:
-                yield among(pc.field(each.column), values)
+            elif sides.column is not None:
+                yield among(pc.field(sides.column), values)
 
     @property
     def _only_deletes_matched(self) -> bool:
         """Whether it does not matter which rows of the source match a row."""
-        others = self._rest is not None or self._inserts or self._others
-        return self._change.deletes_all_matched and not others
+        has_more = self._rest is not None or self._inserts or self._others
+        return self._change.deletes_all_matched and not has_more
 
     def _held(
-        self, at: Mask, of: Mask, target: pa.Table, source: pa.Table
+        self, places: Mask, of: Mask, target: pa.Table, source: pa.Table
     ) -> tuple[Mask, Mask, pa.Table]:
         """Return the pairs that fulfill the rest of the condition, and their columns."""
-        both = _beside(target.take(at), source.take(of))
+        pair_rows = _beside(target.take(places), source.take(of))
         if self._rest is None:
-            return at, of, both
-        held = np.asarray(self._rest.holds(both))
-        return at[held], of[held], both.filter(pa.array(held))
+            return places, of, pair_rows
+        fulfilled = np.asarray(self._rest.holds(pair_rows))
+        return places[fulfilled], of[fulfilled], pair_rows.filter(pa.array(fulfilled))
 
-    def _act(self, both: pa.Table, at: Mask, gone: Mask, new: NewRows) -> int:
+    def _act(self, pair_rows: pa.Table, places: Mask, deleted: Mask, new: NewRows) -> int:
         """Apply the clauses to pairs, mark the rows to delete, and return the number of updates."""
-        clause = _first(self._matched, both)
+        clause = _first(self._matched, pair_rows)
         acting = clause >= 0
-        if not self._change.deletes_all_matched and len(np.unique(at[acting])) < acting.sum():
-            self._refuse(both.filter(pa.array(acting)), at[acting])
-        gone[at[acting]] = True
-        return self._changed(self._matched, clause, both, new)
+        if not self._change.deletes_all_matched and len(np.unique(places[acting])) < acting.sum():
+            self._refuse(pair_rows.filter(pa.array(acting)), places[acting])
+        deleted[places[acting]] = True
+        return self._changed(self._matched, clause, pair_rows, new)
 
-    def _act_alone(self, target: pa.Table, alone: Mask, gone: Mask, new: NewRows) -> int:
+    def _act_alone(self, target: pa.Table, alone: Mask, deleted: Mask, new: NewRows) -> int:
         """Apply the clauses to rows without a pair; see ``_act``."""
         if not self._others:
             return 0
         clause = np.where(alone, _first(self._others, target), -1)
-        gone |= clause >= 0
+        deleted |= clause >= 0
         return self._changed(self._others, clause, target, new)
 
     def _changed(
-        self, clauses: Sequence[_Clause], chosen: Mask, rows: pa.Table, new: NewRows
+        self, clauses: Sequence[_Clause], choice: Mask, rows: pa.Table, new: NewRows
     ) -> int:
         return sum(
-            new.add(each.values, rows.filter(pa.array(chosen == number)))
-            for number, each in enumerate(clauses)
-            if each.values is not None
+            new.add(clause.values, rows.filter(pa.array(choice == number)))
+            for number, clause in enumerate(clauses)
+            if clause.values is not None
         )
 
-    def _refuse(self, pairs: pa.Table, at: Mask) -> None:
-        numbers, first, counts = np.unique(at, return_index=True, return_counts=True)
-        several = [n for n in range(len(numbers)) if counts[n] > 1]
+    def _refuse(self, pairs: pa.Table, places: Mask) -> None:
+        numbers, first, counts = np.unique(places, return_index=True, return_counts=True)
+        repeated = [n for n in range(len(numbers)) if counts[n] > 1]
         alias = self.target_alias.lower()
-        shown = {name: f"{alias}.{name.lower()}" for name in compared_columns(self._change)}
+        columns = {name: f"{alias}.{name.lower()}" for name in compared_columns(self._change)}
         keys = []
-        for n in several[:SHOWN_DUPLICATES]:
+        for n in repeated[:SHOWN_DUPLICATES]:
             row = pairs.slice(int(first[n]), 1).to_pylist()[0]
-            keys.append(({name: row[column] for name, column in shown.items()}, int(counts[n])))
-        raise duplicates(self.table.ref.full_name, keys, more=len(several) > SHOWN_DUPLICATES)
+            keys.append(({name: row[column] for name, column in columns.items()}, int(counts[n])))
+        raise duplicates(self.table.ref.full_name, keys, has_more=len(repeated) > SHOWN_DUPLICATES)
 
 
-def _has_text_of(given: HiveType, key: HiveType) -> bool:
+def _has_text_of(source: HiveType, key: HiveType) -> bool:
     """Whether a value has the text of the equal value of a partition key."""
-    if str(given) in INTEGERS and str(key) in INTEGERS:
+    if str(source) in INTEGERS and str(key) in INTEGERS:
         return True
-    return given == (Primitive("string") if isinstance(key, Varchar) else key)
+    return source == (Primitive("string") if isinstance(key, Varchar) else key)
 
 
-def _beside(one: pa.Table, other: pa.Table) -> pa.Table:
-    columns = {name: one.column(name) for name in one.column_names}
-    return pa.table({**columns, **{name: other.column(name) for name in other.column_names}})
+def _beside(left_rows: pa.Table, right_rows: pa.Table) -> pa.Table:
+    columns = {name: left_rows.column(name) for name in left_rows.column_names}
+    return pa.table(
+        {**columns, **{name: right_rows.column(name) for name in right_rows.column_names}}
+    )
 
 
 def _first(clauses: Sequence[_Clause], rows: pa.Table) -> Mask:
     """The number of the first clause with a true condition for each row, or -1."""
-    chosen = np.full(rows.num_rows, -1)
+    choice = np.full(rows.num_rows, -1)
     for number, clause in reversed([*enumerate(clauses)]):
         if clause.condition is None:
-            chosen[:] = number
+            choice[:] = number
         elif rows.num_rows:
-            chosen[np.asarray(clause.condition.holds(rows))] = number
-    return chosen
+            choice[np.asarray(clause.condition.holds(rows))] = number
+    return choice

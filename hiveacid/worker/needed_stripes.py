@@ -44,15 +44,17 @@ def simple_parts(tree: exp.Expr | None, scope: Scope, alias: str) -> Iterator[An
             continue
         value = of_tree(sides[0], scope)
         literals = [as_type_of(of_tree(side, scope), value) for side in sides[1:]]
-        if not all(each.is_literal and is_wider(value.type, each.type) for each in literals):
+        if not all(
+            literal.is_literal and is_wider(value.type, literal.type) for literal in literals
+        ):
             continue
-        own = pc.field(column[0].removeprefix(f"{alias}."))
-        found = array_of(literals, value.type).drop_null()
-        if isinstance(node, exp.EQ | exp.In) or not len(found):
-            yield among(own, found)
+        operand = pc.field(column[0].removeprefix(f"{alias}."))
+        values = array_of(literals, value.type).drop_null()
+        if isinstance(node, exp.EQ | exp.In) or not len(values):
+            yield among(operand, values)
         else:
-            below = isinstance(node, exp.LT | exp.LTE)
-            yield own <= found[0] if below else own >= found[0]
+            is_upper = isinstance(node, exp.LT | exp.LTE)
+            yield operand <= values[0] if is_upper else operand >= values[0]
 
 
 def among(column: Any, values: pa.Array) -> Any:

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from hiveacid.errors import SparkNeeded
 from hiveacid.orc.format.process_memory import return_memory
+from hiveacid.parser.hive_expression import PARAMETER
 from hiveacid.plan.partitions import conjuncts
 from hiveacid.rules.schema import Primitive
-from hiveacid.sql.hive_expression import PARAMETER
 from hiveacid.worker.expressions import (
     ONE_ROW,
     Expression,
@@ -69,27 +69,27 @@ def equal_sides(
     Raises:
         SparkNeeded: The condition compares no columns of both sides, or is not evaluated here.
     """
-    pairs, rest, tree = [], [], tree_of(on, scope)
+    pairs, conditions, tree = [], [], tree_of(on, scope)
     condition(tree, scope)
     for node in conjuncts(tree):
         sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
         owners = [owners_of(side, scope) for side in sides]
         if not owners_of(node, scope):
             # All rows have the key of a true condition, and no row that of another one.
-            held = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
-            key = widened(literal(0 if held else None), _KEY)
+            truth = as_condition(of_tree(node, scope)).holds(ONE_ROW)[0].as_py()
+            key = widened(literal(0 if truth else None), _KEY)
             pairs.append(EqualSides(key, key, [], None))
             continue
         if owners not in ([{target}, {source}], [{source}, {target}]):
             # Spark may evaluate it for rows that are in no pair.
             if may_fail(node):
                 raise SparkNeeded("arithmetic within ON")
-            rest.append(as_condition(of_tree(node, scope)))
+            conditions.append(as_condition(of_tree(node, scope)))
             continue
         if owners[0] == {source}:
             sides.reverse()
-        left, right = (of_tree(side, scope) for side in sides)
-        wide = common_type(left.type, right.type)
+        target_side, right = (of_tree(side, scope) for side in sides)
+        wide = common_type(target_side.type, right.type)
         if str(wide) in ("float", "double"):
             raise SparkNeeded("ON with fractions")
         bare = bare_column(sides[0], scope)
@@ -97,13 +97,14 @@ def equal_sides(
         if bare is not None and bare[1] == wide and is_ordered(wide):
             name = bare[0].removeprefix(f"{target}.")
         names = columns_in(scope, target, [sides[0]])
-        pairs.append(EqualSides(widened(left, wide), widened(right, wide), names, name))
+        pairs.append(EqualSides(widened(target_side, wide), widened(right, wide), names, name))
     if not pairs:
         raise SparkNeeded("ON without an equal column")
-    if not rest:
+    if not conditions:
         return pairs, None
     return pairs, Expression(
-        rest[0].type, lambda rows: reduce(pc.and_kleene, [part.values(rows) for part in rest])
+        conditions[0].type,
+        lambda rows: reduce(pc.and_kleene, [part.values(rows) for part in conditions]),
     )
 
 
@@ -115,13 +116,13 @@ def columns_in(scope: Scope, alias: str, trees: Sequence[exp.Expr]) -> list[str]
         alias: The alias of the table, in lower case.
         trees: The expressions.
     """
-    found = (
+    names = (
         scope.column([part.name for part in node.parts])[0]
         for tree in trees
         for node in tree.find_all(exp.Column)
         if not node.parts[0].name.startswith(PARAMETER)
     )
-    return sorted({name.partition(".")[2] for name in found if name.startswith(f"{alias}.")})
+    return sorted({name.partition(".")[2] for name in names if name.startswith(f"{alias}.")})
 
 
 # Pairs are counted before they are built, and built some at a time
@@ -156,9 +157,9 @@ class Partners:
         groups = np.zeros(len(sizes), np.int64)
         for column in keys:
             self.values.append(pc.unique(column).drop_null())
-            joined = _joined(groups, column, self.values[-1])
-            self._known.append(np.unique(joined[joined >= 0]))
-            groups = _places(joined, self._known[-1])
+            numbers = _joined(groups, column, self.values[-1])
+            self._known.append(np.unique(numbers[numbers >= 0]))
+            groups = _places(numbers, self._known[-1])
         count = len(self._known[-1])
         self._rows = np.argsort(groups, kind="stable")[np.sum(groups < 0) :]
         self._counts = np.bincount(groups[self._rows], minlength=count)
@@ -175,14 +176,14 @@ class Partners:
         return self._groups(keys) >= 0
 
     def of(
-        self, keys: Sequence[pa.ChunkedArray], sizes: Numbers, what: str
+        self, keys: Sequence[pa.ChunkedArray], sizes: Numbers, subject: str
     ) -> Iterator[tuple[Numbers, Numbers]]:
         """Yield the pairs of some rows of a target: all pairs of a row together.
 
         Args:
             keys: The keys of the rows, column by column.
             sizes: The bytes of the rows.
-            what: The change that they belong to.
+            subject: The change that they belong to.
 
         Returns:
             The numbers of the rows of the target, and those of the source.
@@ -191,47 +192,51 @@ class Partners:
             SparkNeeded: There are too many, or those of a row are too large.
         """
         groups = self._groups(keys)
-        at = np.flatnonzero(groups >= 0)
-        groups = groups[at]
+        positions = np.flatnonzero(groups >= 0)
+        groups = groups[positions]
         counts = self._counts[groups]
-        costs = counts * sizes[at] + self._bytes[groups]
+        costs = counts * sizes[positions] + self._bytes[groups]
         if len(costs) and costs.max() > MOST_HELD:
-            raise SparkNeeded(f"{what} has a row with more than {MOST_HELD >> 20} MB of pairs.")
+            raise SparkNeeded(f"{subject} has a row with more than {MOST_HELD >> 20} MB of pairs.")
         share = np.maximum(np.cumsum(counts) / _PAIRS, np.cumsum(costs) / _BYTES)
         cuts = np.flatnonzero(np.diff(np.floor(share))) + 1
-        for part in np.split(np.arange(len(at)), cuts) if len(at) else ():
-            own = counts[part]
-            self._seen += int(own.sum())
+        for part in np.split(np.arange(len(positions)), cuts) if len(positions) else ():
+            pair_counts = counts[part]
+            self._seen += int(pair_counts.sum())
             if self._seen > MOST_PAIRS:
-                raise SparkNeeded(f"{what} has more than {MOST_PAIRS:,} pairs of equal keys.")
-            within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
-            of = self._rows[np.repeat(self._starts[groups[part]], own) + within]
-            yield np.repeat(at[part], own), of
+                raise SparkNeeded(f"{subject} has more than {MOST_PAIRS:,} pairs of equal keys.")
+            within = np.arange(pair_counts.sum()) - np.repeat(
+                np.cumsum(pair_counts) - pair_counts, pair_counts
+            )
+            of = self._rows[np.repeat(self._starts[groups[part]], pair_counts) + within]
+            yield np.repeat(positions[part], pair_counts), of
 
     def _groups(self, keys: Sequence[pa.ChunkedArray]) -> Numbers:
         """Return the number of the keys of each row among those of the source, or -1."""
         groups = np.zeros(len(keys[0]), np.int64)
-        for column, values, known in zip(keys, self.values, self._known, strict=True):
-            groups = _places(_joined(groups, column, values), known)
+        for column, values, key_numbers in zip(keys, self.values, self._known, strict=True):
+            groups = _places(_joined(groups, column, values), key_numbers)
         return groups
 
 
 def _joined(groups: Numbers, column: pa.ChunkedArray, values: pa.Array) -> Numbers:
     """Return a number for each pair of a group and a value, or -1 if one of them is unknown."""
-    at = np.asarray(pc.fill_null(pc.index_in(column, value_set=values), -1)).astype(np.int64)
+    positions = np.asarray(pc.fill_null(pc.index_in(column, value_set=values), -1)).astype(np.int64)
     # The hash table of long texts is as large as they are.
     if values.nbytes > _LARGE:
         return_memory()
-    joined: Numbers = np.where((groups < 0) | (at < 0), -1, groups * len(values) + at)
-    return joined
+    numbers: Numbers = np.where(
+        (groups < 0) | (positions < 0), -1, groups * len(values) + positions
+    )
+    return numbers
 
 
-def _places(numbers: Numbers, known: Numbers) -> Numbers:
+def _places(numbers: Numbers, key_numbers: Numbers) -> Numbers:
     """Return the places of numbers among known ones, or -1."""
-    if not len(known):
+    if not len(key_numbers):
         return np.full(len(numbers), -1)
-    at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    places: Numbers = np.where(known[at] == numbers, at, -1)
+    positions = np.minimum(np.searchsorted(key_numbers, numbers), len(key_numbers) - 1)
+    places: Numbers = np.where(key_numbers[positions] == numbers, positions, -1)
     return places
 
 

@@ -1,10 +1,13 @@
 """Changes of rows in this process, without Spark."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeGuard
+
+import pyarrow as pa
 
 from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
 from hiveacid.jobs.job import Job
@@ -26,24 +29,30 @@ from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.engine import ArrowEngine
 from hiveacid.worker.merge import MergeRows
-from hiveacid.worker.sources import ArrowSource, SharedInputs, source_of
+from hiveacid.worker.sources import ArrowSource, SharedInputs, source_of, source_of_rows
 from hiveacid.worker.statements import DeleteRows, InsertRows, UpdateRows
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.statement import Preparation, Statement, WriteOptions
 
 # The statement of the worker that a job describes
 
+# Rows of a program, by the names of the batches of a job.
+Batches = Mapping[str, pa.Table]
+NO_BATCHES: Batches = MappingProxyType({})
 
-def statements_of(job: "ChangeJob") -> list[Statement]:
+
+def statements_of(job: "ChangeJob", batches: Batches = NO_BATCHES) -> list[Statement]:
     """Return the statements of a job, which read each file of their sources once.
 
     Args:
         job: The job.
+        batches: The rows of its batches.
 
     Raises:
         SparkNeeded: The job has a part that is not evaluated here.
     """
-    inputs = SharedInputs()
+    sources = {name: source_of_rows(rows) for name, rows in batches.items()}
+    inputs = SharedInputs(sources)
     return [statement_of(part, job.orc_codec, inputs) for part in job.parts]
 
 
@@ -72,19 +81,21 @@ def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) 
         case DeleteJob():
             return DeleteRows(target, codec, **_taken(job, *rows, inputs="subqueries", trusted=""))
         case UpdateJob():
-            given = _taken(job, *rows, "set", inputs="subqueries", trusted="")
-            return UpdateRows(target, codec, **given)
+            values = _taken(job, *rows, "set", inputs="subqueries", trusted="")
+            return UpdateRows(target, codec, **values)
         case InsertJob():
-            mapped = [each.name for each in fields(InsertMapping) if each.name != "defaults"]
+            mapped = [field.name for field in fields(InsertMapping) if field.name != "defaults"]
             refused = {"merge_schema": "merge_schema", "defaults": "the keyword DEFAULT in a row"}
-            given = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
-            mapping = InsertMapping(**{name: given.pop(name) for name in mapped})
-            return InsertRows(target, codec, _source(given.pop("source"), inputs), mapping, **given)
+            values = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
+            mapping = InsertMapping(**{name: values.pop(name) for name in mapped})
+            return InsertRows(
+                target, codec, _source(values.pop("source"), inputs), mapping, **values
+            )
         case MergeJob():
             validate_clauses(job.when)
             names = ("on", "when", "params", "source_alias", "target_alias", "exclude", "source")
-            given = _taken(job, *names, merge_schema="merge_schema", trusted="")
-            return MergeRows(target, codec, _source(given.pop("source"), inputs), **given)
+            values = _taken(job, *names, merge_schema="merge_schema", trusted="")
+            return MergeRows(target, codec, _source(values.pop("source"), inputs), **values)
     raise SparkNeeded(f"{job.tag} statements")
 
 
@@ -101,11 +112,11 @@ def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
         SparkNeeded: One of them has a value.
         InvalidJob: The job has another field.
     """
-    given = fields_of(job, *names, *refused)
+    values = fields_of(job, *names, *refused)
     for name, reason in refused.items():
-        if given.pop(name) and reason:
+        if values.pop(name) and reason:
             raise SparkNeeded(reason)
-    return given
+    return values
 
 
 def _source(
@@ -122,7 +133,10 @@ ChangeJob = RowJob | TransactionJob
 
 
 def change_rows(
-    client: MetastoreClient, job: ChangeJob, observers: Sequence[PhaseObserver] = ()
+    client: MetastoreClient,
+    job: ChangeJob,
+    observers: Sequence[PhaseObserver] = (),
+    batches: Batches = NO_BATCHES,
 ) -> RunReport:
     """Run a change in this process, exactly once like on Spark.
 
@@ -130,6 +144,7 @@ def change_rows(
         client: The metastore.
         job: The change.
         observers: Observers of the phases.
+        batches: The rows of its batches.
 
     Raises:
         SparkNeeded: A part of it requires Spark; nothing is visible, and nothing is left.
@@ -139,22 +154,23 @@ def change_rows(
         raise SparkNeeded("The job asks for it with run_in='spark'.")
     options = WriteOptions.of(job, job.token)
     with reasons_of(job):
-        statements = statements_of(job)
+        statements = statements_of(job, batches)
         engine = ArrowEngine(job.run_in == "auto")
-        done = run_statements(engine, client, options, observers, statements)
-    if done.already_done and done.txn_id is not None:
+        report = run_statements(engine, client, options, observers, statements)
+    if report.already_done and report.txn_id is not None:
         # The observers of the earlier attempt may be killed with it.
         for observer in observers:
-            observer.opened(done.txn_id, done.write_ids)
-    return done
+            observer.opened(report.txn_id, report.write_ids)
+    return report
 
 
-def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
+def why_spark(client: MetastoreClient, job: ChangeJob, batches: Batches = NO_BATCHES) -> str | None:
     """Return why a change runs on Spark, as far as that is known before it runs; None if it does not.
 
     Args:
         client: The metastore.
         job: The change.
+        batches: The rows of its batches.
 
     Raises:
         SparkNeeded: The job is limited to this process, and requires Spark.
@@ -165,7 +181,7 @@ def why_spark(client: MetastoreClient, job: ChangeJob) -> str | None:
         if job.run_in == "spark":
             raise SparkNeeded("The job asks for it with run_in='spark'.")
         with reasons_of(job), preparation.stack:
-            for part, statement in zip(job.parts, statements_of(job), strict=True):
+            for part, statement in zip(job.parts, statements_of(job, batches), strict=True):
                 with engine.running(part.tag):
                     statement.prepare(preparation)
     except SparkNeeded as error:
@@ -182,8 +198,8 @@ def reasons_of(job: ChangeJob) -> Iterator[None]:
         yield
     except SparkNeeded as error:
         if job.run_in == "worker":
-            what = f"The {job.tag} of {job.target} requires Spark: {error.what.rstrip('.')}."
-            raise SparkNeeded(what) from error
+            text = f"The {job.tag} of {job.target} requires Spark: {error.what.rstrip('.')}."
+            raise SparkNeeded(text) from error
         raise
     except (UnsupportedFile, UnsupportedTable) as error:
         if job.run_in != "auto":

@@ -89,8 +89,8 @@ def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJo
     Returns:
         None if no statement needs Spark.
     """
-    begun = in_worker.statements[-1].report if in_worker.statements else None
-    parts = begun.partitions if isinstance(begun, CompactReport) else filter(None, [begun])
+    report = in_worker.statements[-1].report if in_worker.statements else None
+    parts = report.partitions if isinstance(report, CompactReport) else filter(None, [report])
     reasons = [part.error.message for part in parts if needs_spark(part) and part.error]
     if not reasons:
         return None
@@ -105,11 +105,11 @@ def joined_script(in_worker: ScriptReport, on_spark: ScriptReport) -> ScriptRepo
         in_worker: The report of the worker, which ends with a statement that requires Spark.
         on_spark: The report of the rest of the script.
     """
-    *completed, begun = (statement.report for statement in in_worker.statements)
-    later = [statement.report for statement in on_spark.statements]
-    if isinstance(begun, CompactReport):
-        if later and isinstance(later[0], CompactReport):
-            later[0] = joined(begun, later[0])
+    *completed, last_report = (statement.report for statement in in_worker.statements)
+    reports = [statement.report for statement in on_spark.statements]
+    if isinstance(last_report, CompactReport):
+        if reports and isinstance(reports[0], CompactReport):
+            reports[0] = joined(last_report, reports[0])
         else:
-            later.insert(0, begun)
-    return ScriptReport.of(in_worker.target, [*completed, *later], on_spark.error)
+            reports.insert(0, last_report)
+    return ScriptReport.of(in_worker.target, [*completed, *reports], on_spark.error)

@@ -16,11 +16,11 @@ from hiveacid.jobs.sources import BatchSource, PathSource, QuerySource, Source, 
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
+from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.words import Words, keyword_of, separated
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import HiveType, TableKind, parse_type
 from hiveacid.rules.sql_names import quoted
-from hiveacid.sql.statement import SqlStatement
-from hiveacid.sql.words import Words, keyword_of, separated
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.times import has_finer_times
@@ -142,17 +142,19 @@ class QueryCompiler:
         return Query([""] * len(types), converted)
 
     def _select(self, statement: SqlStatement, tokens: list[Token]) -> Query:
-        outside = _outside(tokens)
-        words = {at: keyword_of(token) for at, token in enumerate(tokens) if at in outside}
-        sources = [at for at, word in words.items() if word == "FROM"]
+        positions = _outside(tokens)
+        words = {
+            index: keyword_of(token) for index, token in enumerate(tokens) if index in positions
+        }
+        sources = [index for index, word in words.items() if word == "FROM"]
         if len(sources) != 1:
             raise SparkNeeded("a query without one FROM")
-        wheres = [at for at, word in words.items() if word == "WHERE"]
+        wheres = [index for index, word in words.items() if word == "WHERE"]
         end = wheres[0] if wheres else len(tokens)
         relation = tokens[sources[0] + 1 : end]
-        rest = set(words.values()) & _CLAUSES
-        if rest or len(wheres) > 1:
-            raise SparkNeeded(", ".join(sorted(rest)) or "two conditions")
+        clauses = set(words.values()) & _CLAUSES
+        if clauses or len(wheres) > 1:
+            raise SparkNeeded(", ".join(sorted(clauses)) or "two conditions")
         if not wheres and (inner := _inner_query(tokens[: sources[0]], relation)):
             return self.compile(statement.slice(inner))
         view, alias = self._relation(relation)
@@ -190,7 +192,7 @@ class QueryCompiler:
 
 def _inner_query(columns: Sequence[Token], relation: Sequence[Token]) -> Sequence[Token]:
     """Return the query in brackets that ``SELECT *`` reads, with or without an alias."""
-    ends = [at for at, token in enumerate(relation) if token.token_type is TokenType.R_PAREN]
+    ends = [index for index, token in enumerate(relation) if token.token_type is TokenType.R_PAREN]
     is_star = [token.token_type for token in columns] == [TokenType.STAR]
     if not is_star or not ends or relation[0].token_type is not TokenType.L_PAREN:
         return ()
@@ -224,15 +226,15 @@ _CLAUSES = {
 
 def _outside(tokens: Sequence[Token]) -> set[int]:
     """The places of the tokens outside of brackets."""
-    depth, found = 0, set()
-    for at, token in enumerate(tokens):
+    depth, positions = 0, set()
+    for index, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
             depth += 1
         elif token.token_type is TokenType.R_PAREN:
             depth -= 1
         elif not depth:
-            found.add(at)
-    return found
+            positions.add(index)
+    return positions
 
 
 # Sources of statements as rows of Arrow: tables, files, rows of the caller, and queries of these
@@ -297,8 +299,15 @@ def types_of(table: HiveTable) -> dict[str, HiveType]:
 class SharedInputs:
     """The inputs of several statements: each is looked up once, so that all read the same rows."""
 
-    def __init__(self) -> None:
-        self._found: list[tuple[Source, ArrowSource]] = []
+    def __init__(self, batches: Mapping[str, ArrowSource] = MappingProxyType({})) -> None:
+        """Begin with the inputs that need no look-up.
+
+        Args:
+            batches: The rows that a ``BatchSource`` names.
+        """
+        self._found: list[tuple[Source, ArrowSource]] = [
+            (BatchSource(name), rows) for name, rows in batches.items()
+        ]
 
     def of(self, source: Source, look_up: Callable[[], ArrowSource]) -> ArrowSource:
         """Return an input.
@@ -307,9 +316,9 @@ class SharedInputs:
             source: The input.
             look_up: Looks it up.
         """
-        for given, found in self._found:
-            if given == source:
-                return found
+        for source_of_input, input_ in self._found:
+            if source_of_input == source:
+                return input_
         self._found.append((source, look_up()))
         return self._found[-1][1]
 
@@ -338,8 +347,8 @@ def source_of(
     if not isinstance(source, QuerySource):
         return shared.of(source, partial(_input, client, source, batches))
     inputs = {
-        name: shared.of(given, partial(_input, client, given, batches))
-        for name, given in source.inputs.items()
+        name: shared.of(named_source, partial(_input, client, named_source, batches))
+        for name, named_source in source.inputs.items()
     }
     values = {**params, **source.params}
     for name, text in source.common.items():
@@ -358,26 +367,13 @@ def _result_of(
     return replace(whole, names=query.names, types=query.types, query=query)
 
 
-def source_of_rows(rows: Any) -> ArrowSource:
+def source_of_rows(rows: pa.Table) -> ArrowSource:
     """Return rows of a Python program as a source.
-
-    Args:
-        rows: A table, a batch, or a reader of Arrow, or a frame of pandas, Polars, or any other
-            library that exports streams of Arrow. The index of pandas is left out, and its NaN is
-            null.
 
     Raises:
         SparkNeeded: They are too many, or of types that are not evaluated here.
-        TypeError: They are none of these.
     """
-    if type(rows).__module__.partition(".")[0] == "pandas":
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    elif isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    elif not hasattr(rows, "__arrow_c_stream__"):
-        raise TypeError(f"Rows are given as Arrow, or as a frame, not as {type(rows).__name__}.")
-    with pa.RecordBatchReader.from_stream(rows) as reader:
-        return _given(bounded(reader.schema, reader, "the given rows"))
+    return _given(bounded(rows.schema, rows.to_batches(), "the given rows"))
 
 
 def _given(rows: pa.Table) -> ArrowSource:
@@ -402,8 +398,8 @@ def _input(
         raise SparkNeeded(f"lines of text: {source.name}")
     types = types_of(table)
     # Without a unit, timestamps keep all their digits.
-    wanted = TableColumns(table.columns, table.partition_keys, unit=None)
-    kinds = [field.type for field in wanted.schema]
+    columns = TableColumns(table.columns, table.partition_keys, unit=None)
+    kinds = [field.type for field in columns.schema]
     schema = pa.schema([*zip(types, kinds, strict=True)])
     is_plain = table.kind is TableKind.NOT_ACID
 
@@ -415,8 +411,8 @@ def _input(
                 visible = see_table(client, reader.txn, table)
                 parts = map(visible.part, visible.partitions)
             limited = (replace(part, most_events=MOST_EVENTS) for part in parts)
-            found = chain.from_iterable(part.rows(wanted, needs_ids=False) for part in limited)
-            rows = bounded(schema, (batch for _, batch in found), source.name)
+            batches = chain.from_iterable(part.rows(columns, needs_ids=False) for part in limited)
+            rows = bounded(schema, (batch for _, batch in batches), source.name)
         except (UnsupportedFile, UnsupportedTable) as error:
             raise SparkNeeded(error.what) from error
         if any(has_finer_times(chunk) for column in rows.columns for chunk in column.chunks):

@@ -15,8 +15,9 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.progress import PhaseClock, PhaseObserver
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.proofs import RunOutcome, digest_of
-from hiveacid.records.run_notes import AlreadyApplied, EarlierAttempts, RunNoteFolder
+from hiveacid.records.run_notes import RunNoteFolder
 from hiveacid.records.staged_changes import StagedChange, StagedChangeFolder
 from hiveacid.rules.names import TableRef
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -115,8 +116,8 @@ def publish_change(
             )
             locks = [statement.locks for statement in statements]
             report = write.publish(locks, change, parts, confirm)
-    except AlreadyApplied as applied:
-        report = replace(applied.report, already_done=True)
+    except AlreadyApplied as outcome:
+        report = replace(outcome.report, already_done=True)
     return _removed(tables, job.staged, report)
 
 
@@ -188,14 +189,14 @@ def discard_change(client: MetastoreClient, job: DiscardJob) -> RunReport:
         was_there = [folder.withdraw(job.staged) for folder in folders]
         if change is not None:
             _attempts(client, tables, change.run_token).end()
-    except AlreadyApplied as applied:
+    except AlreadyApplied as outcome:
         for folder in folders:
             folder.remove(job.staged)
         raise StagedChangeRefused(
             f"The staged change {job.staged} of {job.target} was published by transaction"
-            f" {applied.report.txn_id}.",
+            f" {outcome.report.txn_id}.",
             remedy=f"To undo it: RESTORE TABLE {job.target} TO VERSION AS OF an earlier version.",
-        ) from applied
+        ) from outcome
     for folder in folders:
         folder.remove(job.staged)
     return RunReport(job=job.tag, target=job.target, already_done=not any(was_there))
@@ -271,16 +272,16 @@ def _require_unpublished(client: MetastoreClient, tables: Sequence[HiveTable], n
     # In all tables: one may have been created again since then.
     for table in tables:
         notes = RunNoteFolder(client, ReadOnlyStorage.of(table.folder), table)
-        found = [
+        note_files = [
             file
             for file in notes.of_digest(digest)
             if file.note is not None and digest_of(file.note.run_token) == digest
         ]
-        for token in {file.note.run_token for file in found if file.note is not None}:
+        for token in {file.note.run_token for file in note_files if file.note is not None}:
             _attempts(client, tables, token).end()
         # A run that changed no row may be applied again, but this change is not there any more.
         snapshot = Snapshot.take(client, [table.ref])
-        for file in found:
+        for file in note_files:
             outcome = notes.judge(file, snapshot.txns, snapshot.write_ids[table.ref.full_name])
             if file.note is not None and outcome is RunOutcome.APPLIED:
                 raise AlreadyApplied(file.note.report)

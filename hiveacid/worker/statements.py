@@ -18,6 +18,7 @@ from hiveacid.metastore.table_rules import (
     partitions_of_insert,
     partitions_to_empty,
 )
+from hiveacid.orc.row_keys.row_id_set import RowIds
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.partitions import partitions_to_change, selected_partitions
 from hiveacid.plan.scope import ChangeScope
@@ -151,9 +152,9 @@ class DeleteKeys:
 class NewRows:
     """Rows to write, in the columns of a table, collected batch by batch."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, subject: str) -> None:
         self._parts: list[pa.Table] = []
-        self._what = what
+        self._what = subject
 
     def __len__(self) -> int:
         return sum(part.num_rows for part in self._parts)
@@ -170,7 +171,7 @@ class NewRows:
         """Stage the rows.
 
         Raises:
-            ConstraintViolated: A row violates a constraint.
+            CheckFailed: A row violates a constraint.
         """
         if not self._parts:
             return
@@ -195,7 +196,7 @@ def _exact(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def compiled_row(
-    table: HiveTable, texts: Mapping[str, str], scope: Scope, what: str, alias: str = ""
+    table: HiveTable, texts: Mapping[str, str], scope: Scope, subject: str, alias: str = ""
 ) -> dict[str, Expression]:
     """Compile the values of all columns of a table, by the names of the columns.
 
@@ -203,14 +204,14 @@ def compiled_row(
         table: The table.
         texts: The expressions, by the names of the columns.
         scope: The names that they use.
-        what: The name of the operation.
+        subject: The name of the operation.
         alias: The alias of the rows whose other columns are kept as they are.
 
     Raises:
         SparkNeeded: One of them is not evaluated here.
     """
     return {
-        column.name: _compiled_value(column, texts[column.name], scope, what)
+        column.name: _compiled_value(column, texts[column.name], scope, subject)
         if column.name in texts
         else _as_stored(f"{alias}.{column.name.lower()}", parse_type(column.type))
         for column in (*table.columns, *table.partition_keys)
@@ -221,7 +222,7 @@ def _as_stored(name: str, type_: HiveType) -> Expression:
     return Expression(type_, lambda rows: rows.column(name))
 
 
-def _compiled_value(column: HiveColumn, text: str, scope: Scope, what: str) -> Expression:
+def _compiled_value(column: HiveColumn, text: str, scope: Scope, subject: str) -> Expression:
     tree, type_ = tree_of(text, scope), parse_type(column.type)
     if isinstance(tree, exp.Null):
         (kind,) = TableColumns([column], unit=None).schema.types
@@ -230,7 +231,7 @@ def _compiled_value(column: HiveColumn, text: str, scope: Scope, what: str) -> E
     if source is not None and source[1] == type_ != Primitive("timestamp"):
         # A value of any type is stored as it is, but a timestamp that is named has microseconds.
         return _as_stored(*source)
-    return stored(of_tree(tree, scope), column, what)
+    return stored(of_tree(tree, scope), column, subject)
 
 
 # Rows for which a condition is true
@@ -245,21 +246,19 @@ def matching(
     """Find rows, without their columns: one entry for each file that has some."""
     matches: dict[tuple[int, Any], list[FoundRows]] = {}
     count = 0
-    for found in rows.found(names, choice):
-        mask = holds(found.columns)
+    for batch in rows.found(names, choice):
+        mask = holds(batch.columns)
         if mask.any():
-            few = found.only(mask)
-            count += len(few)
+            matching_rows = batch.only(mask)
+            count += len(matching_rows)
             require_few(count, f"The change of {rows.files.table.ref.full_name}")
-            matches.setdefault((found.partition, found.file), []).append(few)
+            matches.setdefault((batch.partition, batch.file), []).append(matching_rows)
     return [
-        FoundRows(partition, file, _joined_ids(parts), parts[0].columns.slice(0, 0))
+        FoundRows(
+            partition, file, RowIds.joined(part.ids for part in parts), parts[0].columns.slice(0, 0)
+        )
         for (partition, file), parts in matches.items()
     ]
-
-
-def _joined_ids(parts: Sequence[FoundRows]) -> Any:
-    return tuple(np.concatenate(each) for each in zip(*(part.ids for part in parts), strict=True))
 
 
 # UPDATE and DELETE
@@ -292,9 +291,9 @@ class _RowChange(WorkerStatement):
         self._condition = None if self._tree is None else condition(self._tree, self._scope)
         self._keys = ChangeScope(self.table, self.target_alias, params=self.params)
         existing = partial(preparation.client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, self._keys, existing)
-        if chosen is not None and chosen.certain:
-            self.partitions = chosen.names
+        selection = partitions_to_change(self.where, self.assigned, self._keys, existing)
+        if selection is not None and selection.certain:
+            self.partitions = selection.names
 
     def _rows(self, context: WriteContext) -> TableRows:
         names = selected_partitions(self.where, self._keys, context.partition_names()).names
@@ -365,9 +364,9 @@ class UpdateRows(_RowChange):
         keys, new = DeleteKeys(), NewRows(self.what)
         with context.phases(Phase.READ, "the rows that match"):
             rows = self._rows(context)
-            for found in rows.again(self._matches(rows)):
-                keys.add(found)
-                new.add(self._values, with_alias(self._alias, found.columns))
+            for batch in rows.again(self._matches(rows)):
+                keys.add(batch)
+                new.add(self._values, with_alias(self._alias, batch.columns))
         with context.phases(Phase.WRITE, "the changes"):
             keys.stage(context, rows)
             new.stage(context)

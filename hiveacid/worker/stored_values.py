@@ -37,13 +37,13 @@ _TIMES: Mapping[HiveType, str] = {
 _EXACT_AS_FLOAT = 1 << 24
 
 
-def stored(value: Expression, column: HiveColumn, what: str) -> Expression:
+def stored(value: Expression, column: HiveColumn, subject: str) -> Expression:
     """Convert an expression to the values of a column.
 
     Args:
         value: The expression.
         column: The column.
-        what: The name of the operation, at the beginning of error messages.
+        subject: The name of the operation, at the beginning of error messages.
 
     Raises:
         SparkNeeded: The conversion is not evaluated here.
@@ -52,21 +52,21 @@ def stored(value: Expression, column: HiveColumn, what: str) -> Expression:
     kind = arrow_type(target)
     place = f"column {column.name} {column.type}"
 
-    def checked(value: Expression, wrong: Callable[[Any], Any], why: str) -> Expression:
+    def checked(value: Expression, wrong: Callable[[Any], Any], reason: str) -> Expression:
         def values(rows: pa.Table) -> pa.ChunkedArray:
-            found = value.values(rows)
-            mask = wrong(found)
+            checked_values = value.values(rows)
+            mask = wrong(checked_values)
             if pc.any(mask).as_py():
-                shown = found.filter(mask)[:1].cast(pa.string())[0].as_py()[:80]
-                raise TypeMismatch(f"{what}: '{shown}'{why}")
-            return found
+                example = checked_values.filter(mask)[:1].cast(pa.string())[0].as_py()[:80]
+                raise TypeMismatch(f"{subject}: '{example}'{reason}")
+            return checked_values
 
         return Expression(value.type, values)
 
     if isinstance(target, Varchar):
         length, value = target.length, _of_type(value, _STRING, place)
-        why = f" is longer than {place} allows."
-        return checked(value, lambda texts: pc.greater(pc.utf8_length(texts), length), why)
+        reason = f" is longer than {place} allows."
+        return checked(value, lambda texts: pc.greater(pc.utf8_length(texts), length), reason)
     if (fits := _fits(value.type, target)) is not None:
         value = checked(value, fits, f" does not fit into {place}.")
         return Expression(target, lambda rows: value.values(rows).cast(kind))
@@ -106,44 +106,46 @@ def _times(texts: pa.ChunkedArray, target: HiveType) -> pa.ChunkedArray:
 
 def _number(number: int | Number, target: HiveType) -> pa.Scalar | None:
     """Return a literal in the type of a column, if it has an equal value."""
-    given: object = number
+    value: object = number
     if target == _DOUBLE or (
         # A decimal would be rounded twice.
         target == _FLOAT and isinstance(number, int) and abs(number) <= _EXACT_AS_FLOAT
     ):
-        given = float(number)
+        value = float(number)
     elif isinstance(target, Decimal):
-        given = Number(number)
+        value = Number(number)
     elif str(target) not in INTEGERS or not isinstance(number, int):
         return None
     try:
-        return pa.scalar(given, arrow_type(target))
+        return pa.scalar(value, arrow_type(target))
     except (pa.ArrowException, OverflowError):
         return None
 
 
-def _fits(given: HiveType, target: HiveType) -> Callable[[Any], Any] | None:
+def _fits(source: HiveType, target: HiveType) -> Callable[[Any], Any] | None:
     """Return what finds the numbers that a narrower type does not hold."""
-    names = [str(given), str(target)]
-    if all(name in INTEGERS for name in names) and not is_wider(target, given):
+    names = [str(source), str(target)]
+    if all(name in INTEGERS for name in names) and not is_wider(target, source):
         kind = arrow_type(target)
-        return lambda found: pc.not_equal(pc.cast(found, kind, safe=False).cast(found.type), found)
-    if not isinstance(given, Decimal) or not isinstance(target, Decimal):
+        return lambda values: pc.not_equal(
+            pc.cast(values, kind, safe=False).cast(values.type), values
+        )
+    if not isinstance(source, Decimal) or not isinstance(target, Decimal):
         return None
-    if given.scale != target.scale or given.precision <= target.precision:
+    if source.scale != target.scale or source.precision <= target.precision:
         return None
-    most = pa.scalar(Number(f"{'9' * target.precision}E-{target.scale}"))
-    return lambda found: pc.greater(pc.abs(found), most)
+    limit = pa.scalar(Number(f"{'9' * target.precision}E-{target.scale}"))
+    return lambda values: pc.greater(pc.abs(values), limit)
 
 
-def _of_one_calendar(found: pa.ChunkedArray) -> pa.ChunkedArray:
+def _of_one_calendar(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Check that files hold the values in one form only."""
-    if pa.types.is_timestamp(found.type):
-        micros = np.asarray(pc.fill_null(found.cast(pa.int64()), 0))
+    if pa.types.is_timestamp(values.type):
+        micros = np.asarray(pc.fill_null(values.cast(pa.int64()), 0))
         if np.any((micros > -_SECOND) & (micros < 0)):
             raise SparkNeeded("a timestamp within the last second before 1970")
-    days = days_of(found)
+    days = days_of(values)
     first, last = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (_FIRST, _LAST))
     if np.any((days < first) | (days > last)):
         raise SparkNeeded(f"a day before {_FIRST} or after {_LAST}")
-    return found
+    return values

@@ -16,7 +16,6 @@ from hiveacid.errors import (
     UserError,
     WriteConflict,
 )
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.jobs.report import RunReport, TableReport
 from hiveacid.jobs.write_jobs import require_one_change, skipping_empty_sources
 from hiveacid.metastore.alteration import Writer, complete_columns, forget_statistics
@@ -27,10 +26,9 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.overlaps import Overlaps, written_by
 from hiveacid.records.run_notes import (
-    AlreadyApplied,
-    EarlierAttempts,
     NoteFile,
     RunNote,
     mark_committed,
@@ -40,6 +38,7 @@ from hiveacid.records.run_notes import (
 from hiveacid.records.staged_changes import StagedChange
 from hiveacid.rules.locks import Target, kind_of
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.schema import TableKind
 from hiveacid.storage.clock import storage_now
 from hiveacid.storage.filesystems import in_threads
@@ -125,11 +124,11 @@ def run_statements(
             end = end or AtomicWrite.commit
             try:
                 report = end(write, [statement.locks for statement in statements])
-            except PartitionsMoved as moved:
-                phases.note(f"Restarting: {moved.what}")
+            except PartitionsMoved as error:
+                phases.note(f"Restarting: {error.what}")
                 report = end(write, [None] * len(statements))
-    except AlreadyApplied as applied:
-        report = replace(applied.report, already_done=True)
+    except AlreadyApplied as outcome:
+        report = replace(outcome.report, already_done=True)
     if earlier is None or not report.changes or report.files:
         return report
     return earlier.settled(report)
@@ -172,21 +171,21 @@ class AtomicWrite:
         work is done: the change does not conflict with changes that were committed in the meantime,
         and every engine that reads locks or write sets sees correct data.
         """
-        with self._staged_by_reader(locks) as (file_owner, reading, staged):
-            since = reading.snapshot
+        with self._staged_by_reader(locks) as (file_owner, reading, reader_parts):
+            snapshot = reading.snapshot
             # A writer that waits for this reader, to replace the files it has read, must not be
             # waited for.
             with self._transaction(locks) as txn:
                 txn.definitions.add(self._require_same_tables(txn).values())
                 look_up_constraints(self.client, self.statements)
                 by = written_by(self.options.run_token, self.client.user)
-                overlaps = RowOverlaps(self.client, by, since, txn)
-                for part in staged:
+                overlaps = RowOverlaps(self.client, by, snapshot, txn)
+                for part in reader_parts:
                     overlaps.require_none(part)
                 with self.phases(Phase.WRITE, "the files to their places"):
-                    parts = [part.of(txn) for part in staged]
-                report = self._finish_surely(txn, since, parts, locks)
-            for part in staged:
+                    parts = [part.of(txn) for part in reader_parts]
+                report = self._finish_surely(txn, snapshot, parts, locks)
+            for part in reader_parts:
                 file_owner.attempt("remove staged files", part.output.discard)
             return report
 
@@ -209,7 +208,7 @@ class AtomicWrite:
         self,
         locks: _Locks,
         change: StagedChange,
-        kept: Sequence[Part],
+        detached_parts: Sequence[Part],
         confirm: Callable[[], None],
     ) -> RunReport:
         """Commit a staged change, unless something that matters has changed since then.
@@ -217,7 +216,7 @@ class AtomicWrite:
         Args:
             locks: The partitions to lock for each statement.
             change: The staged change.
-            kept: Its detached parts.
+            detached_parts: Its detached parts.
             confirm: Makes sure under the locks that the change may still be published.
 
         Raises:
@@ -237,9 +236,9 @@ class AtomicWrite:
                     txn,
                     partial(require_definitions, self.client, change),
                     partial(_no_longer, change),
-                ).require(kept)
+                ).require(detached_parts)
                 with self.phases(Phase.WRITE, "the staged files to their places"):
-                    parts = restaged(kept, txn)
+                    parts = restaged(detached_parts, txn)
                 # After the last read of staged files, which a discard or a cleaning may remove.
                 confirm()
             except StagedChangeRefused:
@@ -274,11 +273,11 @@ class AtomicWrite:
                     ref.full_name: reading.snapshot.write_ids[ref.full_name].high_watermark + 1
                     for ref in refs
                 }
-                staged = self._stage(file_owner, reading, locks)
-            yield file_owner, reading, staged
+                parts = self._stage(file_owner, reading, locks)
+            yield file_owner, reading, parts
 
     def _finish_surely(
-        self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
+        self, txn: Transaction, snapshot: Snapshot, parts: Sequence[Part], locks: _Locks
     ) -> RunReport:
         """Publish and commit the staged files; repeat this if the transaction is lost meanwhile."""
         # Nothing is read after this line. Cleaners may have removed files that a lost transaction
@@ -286,20 +285,24 @@ class AtomicWrite:
         txn.confirm_alive()
         try:
             return self._finish(txn, parts)
-        except (TransactionAborted, WriteConflict, MetastoreError) as lost:
-            if not may_help(lost, self.options) or not txn.give_up(lost):
+        except (TransactionAborted, WriteConflict, MetastoreError) as error:
+            if not may_help(error, self.options) or not txn.give_up(error):
                 raise
-            again = SecondCommit(self.client, self.options, self.phases, txn, since, lost)
+            second_commit = SecondCommit(
+                self.client, self.options, self.phases, txn, snapshot, error
+            )
             with ExitStack() as stack:
-                kept = again.keep(parts, stack)
-                txn.abort(f"it is committed once more: {lost.what}")
+                detached_parts = second_commit.keep(parts, stack)
+                txn.abort(f"it is committed once more: {error.what}")
                 second = stack.enter_context(self._transaction(locks, queues=False))
                 look_up_constraints(self.client, self.statements)
-                again.require_unchanged(second, kept)
-                return self._finish(second, again.restage(second, kept), again)
+                second_commit.require_unchanged(second, detached_parts)
+                return self._finish(
+                    second, second_commit.restage(second, detached_parts), second_commit
+                )
 
     def _finish(
-        self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None = None
+        self, txn: Transaction, parts: Sequence[Part], second_commit: SecondCommit | None = None
     ) -> RunReport:
         """Publish and commit the staged files."""
         txn.check_alive()
@@ -316,13 +319,13 @@ class AtomicWrite:
             with self.phases(Phase.PUBLISH, "the files"):
                 # Written before any file is visible: the notes prove to a later attempt which run
                 # the files belong to.
-                notes = notes or self._write_notes(txn, parts, again, now)
+                notes = notes or self._write_notes(txn, parts, second_commit, now)
                 self._publish(txn, parts, part, now)
         results += self.checks.require_rows(txn, parts, self.phases)
         if results:
             notes = [(storage, note.with_checks(results)) for storage, note in notes]
             for storage, note in notes:
-                write_note(storage, note, again=True)
+                write_note(storage, note, is_replacement=True)
         send_write_events(self.client, txn, parts)
         if self.overlaps is not None:
             self.overlaps.require_none_at_commit(
@@ -337,7 +340,7 @@ class AtomicWrite:
             else:
                 txn.attempt("mark the note on the run", mark)
         report = self._report(txn, parts).with_checks(results)
-        return report if again is None else again.with_savings(report, parts)
+        return report if second_commit is None else second_commit.with_savings(report, parts)
 
     def _transaction(self, locks: _Locks, *, queues: bool = True) -> Transaction:
         return Transaction(
@@ -399,9 +402,9 @@ class AtomicWrite:
         if self.overlaps is None:
             return
         for statement, names in zip(self.statements, locks, strict=True):
-            known = names if statement.table.partition_keys else [None]
+            locked_names = names if statement.table.partition_keys else [None]
             self.overlaps.require_none(
-                statement.table.ref, kind_of(statement.operation), known or ()
+                statement.table.ref, kind_of(statement.operation), locked_names or ()
             )
 
     def _stage(self, txn: Transaction, reading: Transaction, locks: _Locks) -> list[Part]:
@@ -442,12 +445,12 @@ class AtomicWrite:
         a folder that is unknown to cleaners.
         """
         current = self._require_same_tables(txn)
-        added: dict[TableRef, list[HivePartition]] = defaultdict(list)
+        new_partitions: dict[TableRef, list[HivePartition]] = defaultdict(list)
         try:
-            registered = self._register_partitions(txn, parts, current, added)
+            registered = self._register_partitions(txn, parts, current, new_partitions)
         finally:
             # Also for a transaction that was lost: these partitions stay.
-            read = {ref: self._complete(current[ref], new) for ref, new in added.items()}
+            read = {ref: self._complete(current[ref], new) for ref, new in new_partitions.items()}
         if registered:
             self._require_same_tables(txn, parts, read)
 
@@ -456,7 +459,7 @@ class AtomicWrite:
         txn: Transaction,
         parts: Sequence[Part],
         current: Mapping[TableRef, HiveTable],
-        added: dict[TableRef, list[HivePartition]],
+        new_partitions: dict[TableRef, list[HivePartition]],
     ) -> bool:
         """Add and register partitions, and forget statistics that will be wrong.
 
@@ -464,7 +467,7 @@ class AtomicWrite:
             txn: The transaction.
             parts: The statements.
             current: The definitions of the targets.
-            added: Receives the partitions that were added.
+            new_partitions: Receives the partitions that were added.
 
         Returns:
             Whether the metastore has changed anything.
@@ -474,7 +477,7 @@ class AtomicWrite:
             if part.statement.table.partition_keys and part.output.staged:
                 if new := part.output.take_new_partitions(current[part.ref]):
                     txn.confirm_alive()
-                    added[part.ref] += new
+                    new_partitions[part.ref] += new
                     self.client.add_partitions(part.ref, new)
                 partitions[part.ref].update(part.output.partitions)
         for ref, names in partitions.items():
@@ -482,16 +485,16 @@ class AtomicWrite:
         registered = bool(partitions)
         for part in parts:
             if part.output.staged:
-                seen = txn.snapshot.write_ids[part.name]
-                writer = Writer(part.output.write_id, seen, txn.confirm_alive)
+                write_ids = txn.snapshot.write_ids[part.name]
+                writer = Writer(part.output.write_id, write_ids, txn.confirm_alive)
                 written, read = part.output.partitions, current[part.ref]
                 registered |= forget_statistics(self.client, part.ref, written, writer, read)
         return registered
 
-    def _complete(self, table: HiveTable, added: Sequence[HivePartition]) -> HiveTable:
+    def _complete(self, table: HiveTable, new_partitions: Sequence[HivePartition]) -> HiveTable:
         """Give new partitions all columns of their table, and return its definition."""
         read = partial(require_same_table, self.client, table)
-        return complete_columns(self.client, table, added, read)
+        return complete_columns(self.client, table, new_partitions, read)
 
     def _publish(self, txn: Transaction, parts: Sequence[Part], part: Part, now: datetime) -> None:
         """Publish the files of a statement, with a note on the transaction beside them.
@@ -499,7 +502,7 @@ class AtomicWrite:
         The note describes all statements on the table: they are one write, with one write id.
         """
         token = self.options.run_token
-        report = self._report(txn, [other for other in parts if other.name == part.name])
+        report = self._report(txn, [sibling for sibling in parts if sibling.name == part.name])
         part.output.publish(
             {
                 "run_token": token and unmarked_token(token),
@@ -515,8 +518,10 @@ class AtomicWrite:
     def _report(self, txn: Transaction, parts: Sequence[Part]) -> RunReport:
         tables: dict[str, TableReport] = {}
         for part in parts:
-            known = tables.get(part.name)
-            tables[part.name] = part.report() if known is None else known + part.report()
+            table_report = tables.get(part.name)
+            tables[part.name] = (
+                part.report() if table_report is None else table_report + part.report()
+            )
         names = list(tables)
         kinds = {part.statement.name for part in parts}
         return RunReport(
@@ -541,7 +546,11 @@ class AtomicWrite:
         )
 
     def _write_notes(
-        self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None, now: datetime
+        self,
+        txn: Transaction,
+        parts: Sequence[Part],
+        second_commit: SecondCommit | None,
+        now: datetime,
     ) -> list[tuple[Storage, NoteFile]]:
         """Write a note in each table, so that any single note proves the run to a later attempt.
 
@@ -549,21 +558,21 @@ class AtomicWrite:
         history shows the version.
         """
         token = self.options.run_token
-        written = {part.ref for part in parts if part.output.directories}
+        written_tables = {part.ref for part in parts if part.output.directories}
         tables = {s.table.ref: s.table for s in self.statements}
         noted = [
             table
             for ref, table in tables.items()
-            if token is not None or self.options.checks or ref not in written
+            if token is not None or self.options.checks or ref not in written_tables
         ]
         if not noted:
             return []
         report = self._report(txn, parts)
-        if again is not None:
-            report = replace(report, commit_retry=again.report(parts))
+        if second_commit is not None:
+            report = replace(report, commit_retry=second_commit.report(parts))
         notes = []
         for table in noted:
-            name, below = table.ref.full_name, f"{table.folder.rstrip('/')}/"
+            name, prefix = table.ref.full_name, f"{table.folder.rstrip('/')}/"
             note = NoteFile.new(
                 RunNote(
                     run_token=token or "",
@@ -572,7 +581,7 @@ class AtomicWrite:
                     write_id=txn.write_ids[name],
                     identity=table.identity,
                     directories=tuple(
-                        directory.removeprefix(below)
+                        directory.removeprefix(prefix)
                         for part in parts
                         if part.name == name
                         for directory in part.output.directories
@@ -588,10 +597,10 @@ class AtomicWrite:
         return notes
 
 
-def _no_longer(change: StagedChange, why: str) -> StagedChangeRefused:
+def _no_longer(change: StagedChange, reason: str) -> StagedChangeRefused:
     return StagedChangeRefused(
         f"The change of {change.tables[0]} that was staged at {change.time} can no longer be"
-        f" published: {why}."
+        f" published: {reason}."
     )
 
 
@@ -605,10 +614,10 @@ def require_published_together(parts: Sequence[Part]) -> None:
     """
     for part in parts:
         part.context.require_locked(part.output.partitions)
-    for one, other in combinations(parts, 2):
-        if one.name != other.name or not (one.overwrites or other.overwrites):
+    for one, sibling in combinations(parts, 2):
+        if one.name != sibling.name or not (one.overwrites or sibling.overwrites):
             continue
-        shared = one.output.partition_names & other.output.partition_names
+        shared = one.output.partition_names & sibling.output.partition_names
         if shared:
             where = min(name or "the whole table" for name in shared)
             raise UserError(
@@ -631,8 +640,8 @@ def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence
     with parts[0].context.phases(Phase.REGISTER, "the write events"):
         for ref, table in {part.ref: part.statement.table for part in parts}.items():
             write_id = txn.write_ids[ref.full_name]
-            added = _added([part for part in parts if part.ref == ref])
-            add_write_events(client, table, txn.txn_id, write_id, added)
+            files = _added([part for part in parts if part.ref == ref])
+            add_write_events(client, table, txn.txn_id, write_id, files)
 
 
 def _added(parts: Sequence[Part]) -> list[AddedFiles]:
@@ -644,17 +653,20 @@ def _added(parts: Sequence[Part]) -> list[AddedFiles]:
             partitions[folder.name] = folder.partition
         for partition, file in _files(part):
             files[partition].append(file)
-    return [AddedFiles(partitions[name], each) for name, each in files.items()]
+    return [
+        AddedFiles(partitions[name], files_of_partition)
+        for name, files_of_partition in files.items()
+    ]
 
 
 def _files(part: Part) -> Iterator[tuple[str | None, AddedFile]]:
     output = part.output
-    named = [
+    located_files = [
         (folder.name, name, f"{directory}/{file}")
         for (folder, name), directory in zip(output.staged, output.directories, strict=True)
         for file in output.file_names(folder, name)
     ]
-    locations = [location for _, _, location in named]
+    locations = [location for _, _, location in located_files]
     checksums = in_threads(part.output.engine.checksum, locations)
-    for (partition, directory, location), checksum in zip(named, checksums, strict=True):
+    for (partition, directory, location), checksum in zip(located_files, checksums, strict=True):
         yield partition, AddedFile(location, directory, checksum)

@@ -8,7 +8,8 @@ from typing import Any
 
 from hiveacid.jobs.checks import InRange, NotNull, RowCheck
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
-from hiveacid.orc.format.tail import OrcTail, all_values_in, ranges_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.column_bounds import all_values_in, ranges_of
 from hiveacid.rules.schema import Decimal, HiveType, Primitive, parse_type
 from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import ReadOnlyStorage
@@ -47,18 +48,20 @@ class WrittenFooters:
         return self._are_within(check, types[names[0]])
 
     def _are_within(self, check: InRange, type_: HiveType) -> bool:
-        bounds = [None if each is None else _bound(each, type_) for each in (check.min, check.max)]
+        bounds = [
+            None if limit is None else _bound(limit, type_) for limit in (check.min, check.max)
+        ]
         if [bound is None for bound in bounds] != [check.min is None, check.max is None]:
             return False  # A bound has another type than the column.
         low, high = bounds
         for tail in self._read():
-            for found in ranges_of(tail, check.column, type_):
-                if found is None:
+            for bounds_in_file in ranges_of(tail, check.column, type_):
+                if bounds_in_file is None:
                     return False
-                if found.is_empty:
+                if bounds_in_file.is_empty:
                     continue
-                if (low is not None and found.low < low) or (
-                    high is not None and found.high > high
+                if (low is not None and bounds_in_file.low < low) or (
+                    high is not None and bounds_in_file.high > high
                 ):
                     return False
         return True
@@ -77,10 +80,10 @@ def _files(part: Part) -> Iterator[tuple[ReadOnlyStorage, str, int]]:
         if name.startswith("delete_"):
             continue
         storage = ReadOnlyStorage.of(directory)
-        for file, staged in zip(
+        for file, staged_file in zip(
             output.file_names(folder, name), output.staged[folder, name], strict=True
         ):
-            yield storage, file, staged.bytes
+            yield storage, file, staged_file.bytes
 
 
 def _is_orc(table: HiveTable) -> bool:

@@ -96,8 +96,12 @@ class WriteChecks:
         require_checks(self._checks, [*self._tables])
         for check in self._checks:
             table = self._table_of(check)
-            known = {column.name.lower() for column in (*table.columns, *table.partition_keys)}
-            if missing := [name for name in check.columns_needed if name.lower() not in known]:
+            column_names = {
+                column.name.lower() for column in (*table.columns, *table.partition_keys)
+            }
+            if missing := [
+                name for name in check.columns_needed if name.lower() not in column_names
+            ]:
                 raise UnknownColumn(
                     f"The check {check.label}: {table.ref.full_name} has no column {missing[0]}."
                 )
@@ -117,8 +121,10 @@ class WriteChecks:
         results = []
         for check in counts:
             name = self._table_of(check).ref.full_name
-            own = [part for part in parts if part.name == name]
-            results.append(self._counted(check, name, _number(check, own), own))
+            parts_of_table = [part for part in parts if part.name == name]
+            results.append(
+                self._counted(check, name, _number(check, parts_of_table), parts_of_table)
+            )
         return _settled(results)
 
     def require_rows(
@@ -134,74 +140,80 @@ class WriteChecks:
         Raises:
             CheckFailed: A check of severity "error" fails.
         """
-        others = [c for c in self._checks if not isinstance(c, RowCount) or c.of == "table"]
-        if not others:
+        row_checks = [c for c in self._checks if not isinstance(c, RowCount) or c.of == "table"]
+        if not row_checks:
             return []
-        with phases(Phase.READ, f"{plural(len(others), 'check')} of the written rows"):
-            written = {
+        with phases(Phase.READ, f"{plural(len(row_checks), 'check')} of the written rows"):
+            written_tables = {
                 name: _written([part for part in parts if part.name == name])
                 for name in self._tables
             }
-            self._evaluator.begin(txn, written)
+            self._evaluator.begin(txn, written_tables)
             # Cleaners may have removed files that a lost transaction had yet to read: then neither an
             # error nor a violation is that of the rows.
             try:
-                results = [*self._evaluated(others, written, parts)]
+                results = [*self._evaluated(row_checks, written_tables, parts)]
             except HiveAcidError:
                 txn.confirm_alive()
                 raise
-            if any(each.result.fails for each in results):
+            if any(result.result.fails for result in results):
                 txn.confirm_alive()
         return _settled(results)
 
     def _evaluated(
-        self, checks: Sequence[Check], written: Mapping[str, Written], parts: Sequence[Part]
+        self, checks: Sequence[Check], written_tables: Mapping[str, Written], parts: Sequence[Part]
     ) -> Iterator["_Judged"]:
-        found = self._row_checks([c for c in checks if isinstance(c, RowCheck)], written, parts)
+        violations = self._row_checks(
+            [c for c in checks if isinstance(c, RowCheck)], written_tables, parts
+        )
         for check in checks:
             name = self._table_of(check).ref.full_name
             if isinstance(check, RowCount):
-                number = self._evaluator.count(written[name])
-                own = [part for part in parts if part.name == name]
-                yield self._counted(check, name, number, own)
+                number = self._evaluator.count(written_tables[name])
+                parts_of_table = [part for part in parts if part.name == name]
+                yield self._counted(check, name, number, parts_of_table)
             elif isinstance(check, Passes):
-                yield self._passes(check, name, written[name], parts)
+                yield self._passes(check, name, written_tables[name], parts)
             elif isinstance(check, QueryCheck):
                 yield _result(check, name, self._evaluator.returned_rows(check))
             else:
-                yield _result(check, name, found[check.label, name])
+                yield _result(check, name, violations[check.label, name])
 
     def _row_checks(
-        self, checks: Sequence[RowCheck], written: Mapping[str, Written], parts: Sequence[Part]
+        self,
+        checks: Sequence[RowCheck],
+        written_tables: Mapping[str, Written],
+        parts: Sequence[Part],
     ) -> dict[tuple[str, str], Violations]:
         """Evaluate the conditions of each table together."""
         groups: dict[tuple[str, bool], list[RowCheck]] = {}
-        proven: dict[tuple[str, str], Violations] = {}
+        violations_by_footers: dict[tuple[str, str], Violations] = {}
         footers = {
-            name: WrittenFooters([part for part in parts if part.name == name]) for name in written
+            name: WrittenFooters([part for part in parts if part.name == name])
+            for name in written_tables
         }
         for check in checks:
             name = self._table_of(check).ref.full_name
             if footers[name].prove(check):
-                proven[check.label, name] = Violations(0)
+                violations_by_footers[check.label, name] = Violations(0)
             else:
                 groups.setdefault((name, check.whole_table), []).append(check)
-        return proven | {
+        return violations_by_footers | {
             (check.label, name): violations
             for (name, _), group in groups.items()
             for check, violations in zip(
-                group, self._evaluator.violating_rows(written[name], group), strict=True
+                group, self._evaluator.violating_rows(written_tables[name], group), strict=True
             )
         }
 
     def _counted(self, check: RowCount, name: str, number: int, parts: Sequence[Part]) -> "_Judged":
         low, high = check.min, check.max
-        why = ""
+        context = ""
         if check.last is not None:
             earlier = self._earlier_counts(check, TableRef.parse(name), parts)
             if earlier:
                 usual = mean(earlier)
-                why = f"; the mean of {plural(len(earlier), 'earlier version')} is {usual:g}"
+                context = f"; the mean of {plural(len(earlier), 'earlier version')} is {usual:g}"
                 if check.min_ratio is not None:
                     low = max(low or 0, int(-(-usual * check.min_ratio // 1)))
                 if check.max_ratio is not None:
@@ -212,7 +224,7 @@ class WriteChecks:
             problem = f", fewer than {low}"
         elif high is not None and number > high:
             problem = f", more than {high}"
-        return _judged(check, name, not problem, f"{plural(number, 'row')}{problem}{why}")
+        return _judged(check, name, not problem, f"{plural(number, 'row')}{problem}{context}")
 
     def _earlier_counts(
         self, check: RowCount, ref: TableRef, parts: Sequence[Part]
@@ -222,20 +234,18 @@ class WriteChecks:
         kinds = {part.statement.name for part in parts}
         kind = kinds.pop() if len(parts) == 1 else "transaction"
         entries = table_history(self._client, ref, limit=_ENTRIES_PER_VERSION * check.last)
-        same = [
+        counts_of_entries = [
             [entry.rows_inserted or 0, entry.rows_updated or 0, entry.rows_deleted or 0]
             for entry in entries
             if entry.operation == kind
             and entry.state not in (HistoryState.OPEN, HistoryState.ABORTED)
         ]
-        return [_counted_as(check, *counts) for counts in same[: check.last]]
+        return [_counted_as(check, *counts) for counts in counts_of_entries[: check.last]]
 
-    def _passes(
-        self, check: Passes, name: str, written: Written, parts: Sequence[Part]
-    ) -> "_Judged":
+    def _passes(self, check: Passes, name: str, table: Written, parts: Sequence[Part]) -> "_Judged":
         rows = sum(part.output.rows for part in parts if part.name == name)
         try:
-            answer = _function(check)(WrittenRows(name, rows, self._evaluator, written))
+            answer = _function(check)(WrittenRows(name, rows, self._evaluator, table))
         except AssertionError as error:
             answer = str(error)
         passed = answer is None or answer is True
@@ -267,7 +277,7 @@ def _judged(
     check: Check,
     table: str,
     passed: bool,
-    found: str,
+    detail: str,
     violations: Violations | None = None,
 ) -> _Judged:
     count = 0 if violations is None else violations.count
@@ -276,7 +286,7 @@ def _judged(
         table=table,
         severity=str(check.severity),
         passed=passed,
-        found=found,
+        found=detail,
         failed_rows=count,
     )
     return _Judged(result, () if violations is None else violations.shown[: check.shown])
@@ -284,12 +294,12 @@ def _judged(
 
 def _result(check: Check, table: str, violations: Violations) -> _Judged:
     passed = not violations.count
-    found = (
+    detail = (
         ""
         if passed
         else f"{plural(violations.count, 'row')} violate{'s' * (violations.count == 1)} it"
     )
-    return _judged(check, table, passed, found, violations)
+    return _judged(check, table, passed, detail, violations)
 
 
 def _settled(judged: Iterable[_Judged]) -> list[CheckResult]:
@@ -299,20 +309,20 @@ def _settled(judged: Iterable[_Judged]) -> list[CheckResult]:
         CheckFailed: Checks of severity "error" fail.
     """
     judged = [*judged]
-    failed = [each.text for each in judged if each.result.fails]
+    failed = [verdict.text for verdict in judged if verdict.result.fails]
     if failed:
         count = "A check fails" if len(failed) == 1 else f"{len(failed)} checks fail"
         raise CheckFailed(f"{count}: {'. '.join(failed)}.")
-    return [each.result for each in judged]
+    return [verdict.result for verdict in judged]
 
 
 def _number(check: RowCount, parts: Sequence[Part]) -> int:
     counts = [part.counts for part in parts]
     return _counted_as(
         check,
-        sum(each.inserted for each in counts),
-        sum(each.updated for each in counts),
-        sum(each.deleted for each in counts),
+        sum(count.inserted for count in counts),
+        sum(count.updated for count in counts),
+        sum(count.deleted for count in counts),
     )
 
 

@@ -83,20 +83,20 @@ class CheckEvaluator(ABC):
         """
 
     @abstractmethod
-    def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
+    def begin(self, txn: Transaction, tables: Mapping[str, Written]) -> None:
         """Read as a transaction whose files are published.
 
         Args:
             txn: The transaction.
-            written: What it has written, by the full names of the tables.
+            tables: What it has written, by the full names of the tables.
         """
 
     @abstractmethod
-    def count(self, written: Written) -> int:
+    def count(self, table: Written) -> int:
         """Count all rows of a table."""
 
     @abstractmethod
-    def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
+    def violating_rows(self, table: Written, checks: Sequence[RowCheck]) -> list[Violations]:
         """Evaluate conditions, which all are for the written rows, or all for the whole table."""
 
     @abstractmethod
@@ -104,11 +104,11 @@ class CheckEvaluator(ABC):
         """Evaluate a check of several rows."""
 
     @abstractmethod
-    def arrow(self, written: Written) -> pa.Table:
+    def arrow(self, table: Written) -> pa.Table:
         """Return the written rows, with the names of their columns in lower case."""
 
     @abstractmethod
-    def frame(self, written: Written) -> Any:
+    def frame(self, table: Written) -> Any:
         """Return the written rows as a frame of Spark."""
 
 
@@ -116,11 +116,11 @@ class RowEngine(ABC):
     """Evaluates the rows of statements; everything else in a write is independent of it."""
 
     @abstractmethod
-    def running(self, what: str, group: str | None = None) -> AbstractContextManager[None]:
+    def running(self, subject: str, group: str | None = None) -> AbstractContextManager[None]:
         """Run a statement or its preparation, and end all its work after an error.
 
         Args:
-            what: Its name, for the engine's own records.
+            subject: Its name, for the engine's own records.
             group: Identifies its work while its files are staged.
         """
 
@@ -139,12 +139,12 @@ class RowEngine(ABC):
 
     @abstractmethod
     def finish(
-        self, what: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
+        self, subject: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
     ) -> Sequence[StagedFile]:
         """Make the final files of a table by a function that other processes may run.
 
         Args:
-            what: The name of the work, at the beginning of error messages.
+            subject: The name of the work, at the beginning of error messages.
             stage: Makes one file.
             files: At least one file.
         """

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from hiveacid.errors import CorruptFile, DataError, InsertOnlyTable, StorageError, UnsupportedTable
+from hiveacid.errors import CorruptFile, DataError, StorageError, UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import HivePartition, HiveTable, layout_of, require_unsorted
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -129,14 +129,14 @@ class TakenFolders:
         Raises:
             StorageError: A cleaner has already removed the hidden folder.
         """
-        name, _, rest = path.partition("/")
+        name, _, path_inside = path.partition("/")
         if (root, name) not in self._names:
             if staging_txn(name) is None:
                 raise StorageError(f"{root}/{name} is no hidden folder.")
             folder = HiddenFolder.until_the_end_of(self.txn, root)
             folder.storage.rename(name, folder.name)
             self._names[root, name] = folder.name
-        return f"{self._names[root, name]}/{rest}"
+        return f"{self._names[root, name]}/{path_inside}"
 
 
 @dataclass
@@ -252,7 +252,7 @@ class TableOutput(ABC):
             partitions: The partitions that the numbers refer to.
 
         Raises:
-            InsertOnlyTable: The table cannot hold delete events.
+            WrongTableKind: The table cannot hold delete events.
         """
         stage = self.delete_stager(partitions)
 
@@ -270,9 +270,9 @@ class TableOutput(ABC):
             partitions: See ``write_deletes``.
 
         Raises:
-            InsertOnlyTable: The table cannot hold delete events.
+            WrongTableKind: The table cannot hold delete events.
         """
-        raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
+        raise WrongTableKind(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
 
     def keep_deletes(
         self, reports: Iterable[Mapping[str, Any]], partitions: Sequence[PartitionFiles]
@@ -308,9 +308,9 @@ class TableOutput(ABC):
 
     def record_read(self, partitions: Sequence[PartitionFiles]) -> None:
         """Record the directories and original files that rows are read from."""
-        for each in partitions:
-            known = self.read_from.get(each.name, frozenset())
-            self.read_from[each.name] = known | each.read_from
+        for partition in partitions:
+            paths = self.read_from.get(partition.name, frozenset())
+            self.read_from[partition.name] = paths | partition.read_from
 
     def of(self, txn: Transaction) -> Self:
         """Return the same output as work of another transaction, without evaluating rows again.
@@ -320,58 +320,64 @@ class TableOutput(ABC):
                 are kept; otherwise they are made again from the files of the engine and from the
                 staged delete events, by copying bytes.
         """
-        made = dataclasses.replace(self, txn=txn, staged={})
-        made._folders, made.read_from = dict(self._folders), self.read_from
-        if made.write_id == self.txn.write_ids.get(self.table.ref.full_name):
-            made.staged, made._taken = dict(self.staged), [*self._taken]
-            return made
+        output = dataclasses.replace(self, txn=txn, staged={})
+        output._folders, output.read_from = dict(self._folders), self.read_from
+        if output.write_id == self.txn.write_ids.get(self.table.ref.full_name):
+            output.staged, output._taken = dict(self.staged), [*self._taken]
+            return output
         for groups, replace, width in self._taken:
-            made.take(groups, replace=replace, width=width)
-        made._restamp_deletes(self.staged_deletes())
+            output.take(groups, replace=replace, width=width)
+        output._restamp_deletes(self.staged_deletes())
         empty = [
             folder.name
             for (folder, name), files in self.staged.items()
             if not holds_deletes(name) and not any(file.rows for file in files)
         ]
         if empty:
-            made.write_empty_bases(empty)
-        return made
+            output.write_empty_bases(empty)
+        return output
 
-    def detached(self, taken: TakenFolders) -> Self:
+    def detached(self, folders: TakenFolders) -> Self:
         """Detach the output from its aborted transaction.
 
         Rows are kept in the files that the engine has written, delete events in the staged files.
 
         Args:
-            taken: Takes over the hidden folders of the files.
+            folders: Takes over the hidden folders of the files.
 
         Raises:
             StorageError: A cleaner has already removed the files.
         """
-        kept = dataclasses.replace(self, txn=taken.txn, staged={})
+        output = dataclasses.replace(self, txn=folders.txn, staged={})
         # New partitions may exist by now.
-        kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
-        kept.read_from = self.read_from
-        found: list[tuple[OutputFolder, str, StagedFile]] = []
+        output._folders = {
+            name: output_folder
+            for name, output_folder in self._folders.items()
+            if not output_folder.is_new
+        }
+        output.read_from = self.read_from
+        deletes: list[tuple[OutputFolder, str, StagedFile]] = []
         for (folder, name), files in self.staged.items():
             if holds_deletes(name):
-                staged = self._stage_below(folder.root)
-                ready = staged.withdraw(f"{folder.path}/{name}".lstrip("/"))
+                folder_below = self._stage_below(folder.root)
+                ready = folder_below.withdraw(f"{folder.path}/{name}".lstrip("/"))
                 for file in files:
                     path = f"{ready}/{self._file_name(file.bucket)}"
-                    at = path if staged.storage.exists(path) else file.path
-                    found.append((folder, name, dataclasses.replace(file, path=at, upload=None)))
+                    current_path = path if folder_below.storage.exists(path) else file.path
+                    deletes.append(
+                        (folder, name, dataclasses.replace(file, path=current_path, upload=None))
+                    )
             elif not any(file.rows for file in files):
-                kept.staged[folder, name] = []
+                output.staged[folder, name] = []
         # The paths change after all files are in the hidden folder.
-        for folder, name, file in found:
-            moved = dataclasses.replace(file, path=taken.path(folder.root, file.path))
-            kept.staged.setdefault((folder, name), []).append(moved)
-        kept._taken = [
-            ([[taken.flat(file) for file in group] for group in groups], replace, width)
+        for folder, name, file in deletes:
+            moved_file = dataclasses.replace(file, path=folders.path(folder.root, file.path))
+            output.staged.setdefault((folder, name), []).append(moved_file)
+        output._taken = [
+            ([[folders.flat(file) for file in group] for group in groups], replace, width)
             for groups, replace, width in self._taken
         ]
-        return kept
+        return output
 
     @property
     def inputs(self) -> Sequence[tuple[Groups, bool, int | None]]:
@@ -405,12 +411,16 @@ class TableOutput(ABC):
         for name in emptied:
             self.staged[self._folders[name], Base(1).name] = []
         # New partitions may exist by the time of the transaction.
-        self._folders = {name: each for name, each in self._folders.items() if not each.is_new}
+        self._folders = {
+            name: output_folder
+            for name, output_folder in self._folders.items()
+            if not output_folder.is_new
+        }
 
     def discard(self) -> None:
         """Remove staged files that are not needed any more."""
-        for staged in self._staged_below.values():
-            staged.remove()
+        for folder_below in self._staged_below.values():
+            folder_below.remove()
 
     def seal(self) -> None:
         """Verify all staged files, and collect what the notes of their directories state of them.
@@ -419,25 +429,25 @@ class TableOutput(ABC):
             CorruptFile: The report of a task differs from the contents of its file.
         """
         bases = [folder for folder, name in self.staged if name.startswith("base_")]
-        replaced = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
+        facts_of_bases = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
         for (folder, name), files in self.staged.items():
-            staged = self._stage_below(folder.root)
+            folder_below = self._stage_below(folder.root)
             for file in files:
                 if file.is_readable:
-                    self._verify(staged.storage, file)
-            facts = replaced[folder] if name.startswith("base_") else {}
+                    self._verify(folder_below.storage, file)
+            facts = facts_of_bases[folder] if name.startswith("base_") else {}
             layout = layout_of(self.table, folder.partition)
             if layout is not None and not holds_deletes(name):
                 facts = facts | layout.to_note()
-            named = [(self._file_name(file.bucket), file) for file in files]
+            named_files = [(self._file_name(file.bucket), file) for file in files]
             directory = SealedDirectory(
                 final=f"{folder.path}/{name}".lstrip("/"),
-                files=named,
-                written=[WrittenFile(name, file.rows, file.bytes) for name, file in named],
+                files=named_files,
+                written=[WrittenFile(name, file.rows, file.bytes) for name, file in named_files],
                 facts=facts,
                 unread=[file for file in files if not file.is_readable],
             )
-            self._sealed.append((staged, directory))
+            self._sealed.append((folder_below, directory))
 
     def publish(self, sidecar: Mapping[str, Any]) -> None:
         """Publish the sealed files, each directory by one rename.
@@ -445,14 +455,14 @@ class TableOutput(ABC):
         Args:
             sidecar: The content of the hidden note about the transaction in every directory.
         """
-        for staged, directory in self._sealed:
+        for folder_below, directory in self._sealed:
             note = directory_note({**sidecar, **directory.facts}, directory.written)
             notes = {**self.SIDE_FILES, SIDECAR_FILE: note}
-            staged.complete(directory.final, directory.files, notes)
-        for staged, directory in self._sealed:
-            staged.publish(directory.final)
+            folder_below.complete(directory.final, directory.files, notes)
+        for folder_below, directory in self._sealed:
+            folder_below.publish(directory.final)
             for file in directory.unread:
-                self._verify(staged.storage, file)
+                self._verify(folder_below.storage, file)
         # Not earlier: after a failed commit, a second one may need the files of the engine.
         self.txn.own_temporarily(self.discard, "what was staged")
 
@@ -532,12 +542,12 @@ class TableOutput(ABC):
             for partition in self.located
             if partition.name in names
         ]
-        replaced = {
+        write_ids = {
             folder.name: self.write_id
             for folder, name in self.staged
             if folder.name is not None and name.startswith("base_")
         }
-        require_unused_partitions(self.client, table, new, replaced, self.write_id)
+        require_unused_partitions(self.client, table, new, write_ids, self.write_id)
         for partition in new:
             Storage.of(partition.folder).take_place()
         return new
@@ -575,7 +585,7 @@ class TableOutput(ABC):
     def _restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
         """Stage earlier staged delete events again, with the write id of this transaction."""
         if files:
-            raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only.")
+            raise WrongTableKind(f"{self.table.ref.full_name} is insert-only.")
 
     def _redistributed(self, groups: Groups, replace: bool) -> Groups:
         """Redistribute rows for partitions whose layout differs from their table's.
@@ -594,7 +604,7 @@ class TableOutput(ABC):
             require_unsorted(self.table, partition)
             layouts[name] = layout_of(self.table, partition)
         fitting: list[Sequence[FlatFile]] = []
-        others: dict[BucketLayout, list[FlatFile]] = {}
+        files_by_layout: dict[BucketLayout, list[FlatFile]] = {}
         for group in groups:
             layout = layouts[group[0].partition]
             if group[0].layout == layout:
@@ -604,8 +614,8 @@ class TableOutput(ABC):
                 alike = (dataclasses.replace(file, bucket=None, layout=None) for file in group)
                 fitting.append([*alike])
             else:
-                others.setdefault(layout, []).extend(group)
-        for layout, files in others.items():
+                files_by_layout.setdefault(layout, []).extend(group)
+        for layout, files in files_by_layout.items():
             target = self.flat_target(replace=replace)
             fitting += [(file,) for file in self.engine.rewrite(files, layout, target)]
         return fitting
@@ -614,14 +624,14 @@ class TableOutput(ABC):
         """Describe the replaced files: older versions are readable while all of them exist."""
         rules = Rules.of(self.client.features.hides_compactions)
         storage = Storage.of(below(folder.root, folder.path))
-        seen = self.txn.snapshot
-        write_ids = seen.write_ids[self.table.ref.full_name]
+        snapshot = self.txn.snapshot
+        write_ids = snapshot.write_ids[self.table.ref.full_name]
         try:
             owner = TableOfFolder.of(self.table, self.txn)
             files = list_files(storage, owner, missing_ok=True)
-            state = read_state(storage, files, write_ids, seen.txns, rules=rules)
-            several = [name for name in state.deltas if only_write_id(name) is None]
-            notes = read_notes(storage, state, several)
+            state = read_state(storage, files, write_ids, snapshot.txns, rules=rules)
+            merged_deltas = [name for name in state.deltas if only_write_id(name) is None]
+            notes = read_notes(storage, state, merged_deltas)
         except DataError:
             # A damaged partition can be overwritten, but older versions are not readable later.
             return {}
@@ -630,14 +640,16 @@ class TableOutput(ABC):
 
     def _locate(self, names: Sequence[str | None]) -> None:
         """Locate existing and future partitions; an existing one with equal values is used."""
-        wanted = [name for name in names if name not in self._folders]
-        if None in wanted:
+        missing_names = [name for name in names if name not in self._folders]
+        if None in missing_names:
             self._folders[None] = OutputFolder(None, self.table.folder, "")
-        named = [name for name in wanted if name is not None]
-        existing = self.client.get_partitions(self.table, named) if named else []
+        partition_names = [name for name in missing_names if name is not None]
+        existing = (
+            self.client.get_partitions(self.table, partition_names) if partition_names else []
+        )
         self.locate(existing)
         for name, equal in self._equal(
-            [each for each in named if each not in self._folders]
+            [name for name in partition_names if name not in self._folders]
         ).items():
             if equal and equal[0] != name:
                 self._locate(equal[:1])
@@ -650,7 +662,14 @@ class TableOutput(ABC):
     def _with_equal(self, names: Sequence[str | None]) -> list[str | None]:
         """Append the existing partitions whose values equal those of some partitions."""
         equal = self._equal([name for name in names if name is not None])
-        return [*dict.fromkeys([*names, *(each for found in equal.values() for each in found)])]
+        return [
+            *dict.fromkeys(
+                [
+                    *names,
+                    *(equal_name for equal_names in equal.values() for equal_name in equal_names),
+                ]
+            )
+        ]
 
     def _equal(self, names: Sequence[str]) -> dict[str, list[str]]:
         """The existing partitions whose values equal those of some partitions, by their names."""
@@ -663,8 +682,8 @@ class TableOutput(ABC):
 
     def _require_folders(self, names: Sequence[str | None]) -> None:
         """Refuse to add rows where the earlier ones are lost."""
-        known = [folder for folder in map(self._folders.__getitem__, names) if not folder.is_new]
-        locations = [below(folder.root, folder.path) for folder in known]
+        folders = [folder for folder in map(self._folders.__getitem__, names) if not folder.is_new]
+        locations = [below(folder.root, folder.path) for folder in folders]
         for location in dict.fromkeys(locations):
             Storage.of(location).require_folder()
 
@@ -717,22 +736,22 @@ class AcidOutput(TableOutput):
         row_types = orc_row_types(self.table)
         every = [(folder, file) for folder in files for file in files[folder]]
 
-        def restamp(one: tuple[OutputFolder, StagedFile]) -> StagedFile:
-            folder, file = one
-            known = AcidFile(
+        def restamp(entry: tuple[OutputFolder, StagedFile]) -> StagedFile:
+            folder, file = entry
+            delete_file = AcidFile(
                 below(folder.root, file.path), None, file.bucket, file.bytes, exact=True
             )
-            ids = read_events([(0, known)], self.txn.snapshot.write_ids[self.table.ref.full_name])
-            numbers = [pa.repeat(0, len(ids[0])), pa.repeat(file.bucket, len(ids[0]))]
-            batch = pa.record_batch([*numbers, *map(pa.array, ids[:3])], _EVENT_COLUMNS)
+            ids = read_events([delete_file], self.txn.snapshot.write_ids[self.table.ref.full_name])
+            numbers = [pa.repeat(0, len(ids.rows)), pa.repeat(file.bucket, len(ids.rows))]
+            batch = pa.record_batch([*numbers, *map(pa.array, ids)], _EVENT_COLUMNS)
             staging = [self._staging_folder(folder, directory, is_read=True)]
             stage = delete_stager(staging, self.write_id, row_types, self.codec)
             (row,) = (row for report in stage([batch]) for row in report.to_pylist())
             return reported_file(row)
 
         with translated_os_errors(self.table.folder):
-            made = in_threads(restamp, every)
-        for (folder, _), file in zip(every, made, strict=True):
+            stamped_files = in_threads(restamp, every)
+        for (folder, _), file in zip(every, stamped_files, strict=True):
             self._keep(folder, directory, file)
 
     def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:

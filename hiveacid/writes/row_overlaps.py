@@ -14,6 +14,7 @@ from hiveacid.errors import OverlapRefused
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.row_keys.row_id_set import KeyRange, RowIdSet
 from hiveacid.records.overlaps import committed_since, read_note, writers_in
 from hiveacid.rules.location import below
 from hiveacid.rules.locks import Finished, describe_renumbered, describe_shared_rows
@@ -24,10 +25,7 @@ from hiveacid.storage.staging import StagedFile
 from hiveacid.tables.visible_files import (
     AcidFile,
     FilesReader,
-    Ids,
-    KeyRange,
     PartitionFiles,
-    are_in,
     read_events,
 )
 from hiveacid.writes.output import OutputFolder
@@ -108,21 +106,28 @@ class RowOverlaps:
         partitions = [] if folder.partition is None else [folder.partition]
         now = FilesReader(self.client, self.txn).files(part.statement.table, partitions)
         (partition,) = now.partitions
-        replaced = self.require_same_row_ids(part, partition)
-        mine = read_events([(0, _as_acid(folder, file)) for file in files], now.write_ids)[:3]
-        deletes = [*partition.deletes, *self._compacted_deletes(part, partition, replaced, new)]
+        replaced_names = self.require_same_row_ids(part, partition)
+        mine = read_events([_as_acid(folder, file) for file in files], now.write_ids)
+        deletes = [
+            *partition.deletes,
+            *self._compacted_deletes(part, partition, replaced_names, new),
+        ]
         candidates = [file for file in deletes if _may_have(file, new)]
-        own = _key_range(mine)
+        own_range = KeyRange.of_ids(mine)
         events = []
         for file, tail in zip(candidates, now.tails.of(candidates), strict=True):
             keys = KeyRange.of(tail)
-            if keys is None or keys.may_share(own):
-                events.append((0, file))
-        theirs = read_events(events, now.write_ids)[:3]
-        return int(are_in(theirs, mine).sum())
+            if keys is None or keys.may_share(own_range):
+                events.append(file)
+        theirs = RowIdSet([read_events(events, now.write_ids)])
+        return int(theirs.contains(mine).sum())
 
     def _compacted_deletes(
-        self, part: Part, partition: PartitionFiles, replaced: Collection[str], new: Collection[int]
+        self,
+        part: Part,
+        partition: PartitionFiles,
+        replaced_names: Collection[str],
+        new: Collection[int],
     ) -> Iterator[AcidFile]:
         """List the delete events of some write ids that compactions have applied to rows.
 
@@ -130,17 +135,17 @@ class RowOverlaps:
             OverlapRefused: A cleaner has removed them.
         """
         storage = Storage.of(partition.location)
-        for name in sorted(replaced):
+        for name in sorted(replaced_names):
             directory = parse_directory(name)
             if not isinstance(directory, Delta) or not directory.is_delete:
                 continue
-            if not any(own in directory.write_ids for own in new):
+            if not any(write_id in directory.write_ids for write_id in new):
                 continue
-            listed = storage.list_files(name, missing_ok=True)
-            if not listed:
-                what = f"rows of {name}, which has been compacted and removed,"
-                raise self._refusal(part, [partition.name], new, what)
-            for file in listed:
+            files = storage.list_files(name, missing_ok=True)
+            if not files:
+                subject = f"rows of {name}, which has been compacted and removed,"
+                raise self._refusal(part, [partition.name], new, subject)
+            for file in files:
                 if data := parse_file(file.path):
                     path = below(partition.location, name, file.path)
                     yield AcidFile(path, directory, data.bucket, file.size, exact=False)
@@ -153,28 +158,30 @@ class RowOverlaps:
             locked = context.locks
             names = context.partition_names() if locked is None else locked
         partitions = self.client.get_partitions(statement.table, names) if names else []
-        found = FilesReader(self.client, self.txn).files(statement.table, partitions)
-        added = [_only_new(partition, new) for partition in found.partitions]
-        if not any(partition.inserts for partition in added):
+        files = FilesReader(self.client, self.txn).files(statement.table, partitions)
+        new_rows = [_only_new(partition, new) for partition in files.partitions]
+        if not any(partition.inserts for partition in new_rows):
             return
         unread = []
-        for number, partition in enumerate(found.partitions):
+        for number, partition in enumerate(files.partitions):
             if partition.name not in part.output.read_from:
                 unread.append(number)
-            elif added[number].inserts:
+            elif new_rows[number].inserts:
                 # An ordered rebalance assigns existing write ids to new rows.
                 self.require_same_row_ids(part, partition)
         if statement.would_act_on(
-            context, RowsOfOthers(replace(found, partitions=added), new, unread)
+            context, RowsOfOthers(replace(files, partitions=new_rows), new, unread)
         ):
-            names_of_new = [each.name for each in added if each.inserts]
+            names_of_new = [partition.name for partition in new_rows if partition.inserts]
             raise self._refusal(part, names_of_new, new, "a row that it would have met")
 
     def _refusal(
-        self, part: Part, names: Collection[str | None], new: Collection[int], what: str
+        self, part: Part, names: Collection[str | None], new: Collection[int], subject: str
     ) -> OverlapRefused:
         finished = list(self._finished(part.ref, names, new))
-        return OverlapRefused(describe_shared_rows(part.name, part.kind, self.by, what, finished))
+        return OverlapRefused(
+            describe_shared_rows(part.name, part.kind, self.by, subject, finished)
+        )
 
     def _finished(
         self, table: TableRef, names: Collection[str | None], new: Collection[int]
@@ -186,13 +193,6 @@ def _as_acid(folder: OutputFolder, file: StagedFile) -> AcidFile:
     return AcidFile(below(folder.root, file.path), None, file.bucket, file.bytes, exact=True)
 
 
-def _key_range(ids: Sequence[Ids]) -> KeyRange:
-    if not len(ids[0]):
-        return KeyRange(0)
-    write_ids, buckets, rows = ((int(part.min()), int(part.max())) for part in ids)
-    return KeyRange(len(ids[0]), write_ids, buckets, rows)
-
-
 def _only_new(partition: PartitionFiles, new: Collection[int]) -> PartitionFiles:
     return replace(
         partition, inserts=tuple(file for file in partition.inserts if _may_have(file, new))
@@ -202,4 +202,4 @@ def _only_new(partition: PartitionFiles, new: Collection[int]) -> PartitionFiles
 def _may_have(file: AcidFile, write_ids: Collection[int]) -> bool:
     """Whether a file may contain rows or events of some write ids."""
     directory = file.directory
-    return directory is not None and any(own in directory.write_ids for own in write_ids)
+    return directory is not None and any(write_id in directory.write_ids for write_id in write_ids)

@@ -11,13 +11,13 @@ from hiveacid.errors import (
     MetastoreError,
     StorageError,
 )
-from hiveacid.jobs.options import source_token
 from hiveacid.jobs.report import CommitRetry, RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import written_by
+from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.texts import plural
 from hiveacid.writes.output import TakenFolders
 from hiveacid.writes.statement import Part, WriteOptions
@@ -70,25 +70,25 @@ class SecondCommit:
                     run_token=source_token(self.options.known_run_token),
                 )
             )
-            taken = TakenFolders(file_owner)
-            kept = [] if overtaken else [part.detached(taken) for part in parts]
+            folders = TakenFolders(file_owner)
+            detached_parts = [] if overtaken else [part.detached(folders) for part in parts]
         except (MetastoreError, StorageError) as error:
             raise self._refusal(error.what.rstrip(".")) from error
         if overtaken:
             raise self._refusal("a later attempt of the run is active")
-        return kept
+        return detached_parts
 
-    def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
+    def require_unchanged(self, txn: Transaction, parts: Sequence[Part]) -> None:
         """Make sure that a repetition of the work would have the same result where it matters.
 
         Args:
             txn: The transaction that is going to commit the work, with all locks.
-            kept: The staged statements.
+            parts: The staged statements.
 
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
-        since = UnchangedSince(
+        comparison = UnchangedSince(
             self.client,
             written_by(self.options.run_token, self.client.user),
             self.options.conflict_policy,
@@ -97,35 +97,35 @@ class SecondCommit:
             self.first.definitions.require_unchanged,
             self._refusal,
         )
-        since.require(kept)
+        comparison.require(parts)
 
-    def restage(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
+    def restage(self, txn: Transaction, parts: Sequence[Part]) -> list[Part]:
         """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
 
         Args:
             txn: The transaction that is going to commit the work.
-            kept: The staged statements.
+            parts: The staged statements.
         """
         try:
             with self.phases(Phase.WRITE, "the same files again"):
-                return [part.of(txn) for part in kept]
+                return [part.of(txn) for part in parts]
         except (StorageError, DataError) as error:
             raise self._refusal(error.what.rstrip(".")) from error
 
-    def report(self, made: Sequence[Part]) -> CommitRetry:
+    def report(self, parts: Sequence[Part]) -> CommitRetry:
         """Return the savings so far."""
         return CommitRetry(
             txn_id=self.first.txn_id,
             why=self.lost.what,
-            rows=sum(part.output.rows + part.output.deletes for part in made),
-            bytes=sum(part.output.size for part in made),
+            rows=sum(part.output.rows + part.output.deletes for part in parts),
+            bytes=sum(part.output.size for part in parts),
             seconds=round(time.monotonic() - self._started, 3),
             seconds_saved=round(self._saved, 3),
         )
 
-    def with_savings(self, report: RunReport, made: Sequence[Part]) -> RunReport:
+    def with_savings(self, report: RunReport, parts: Sequence[Part]) -> RunReport:
         """Add the savings to the report on the run, and log them."""
-        retry = self.report(made)
+        retry = self.report(parts)
         self.phases.note(
             f"Committed {plural(retry.rows, 'row')} and deletes of {plural(retry.bytes, 'byte')} once"
             f" more in {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
@@ -139,13 +139,13 @@ class SecondCommit:
         )
         return any(txn_id > self.first.txn_id for txn_id in attempts)
 
-    def _refusal(self, why: str) -> HiveAcidError:
-        lost = self.lost
-        return type(lost)(f"{lost.what} Not committed once more: {why}.", remedy=lost.remedy)
+    def _refusal(self, reason: str) -> HiveAcidError:
+        error = self.lost
+        return type(error)(f"{error.what} Not committed once more: {reason}.", remedy=error.remedy)
 
 
-def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
+def may_help(error: HiveAcidError, options: WriteOptions) -> bool:
     """Whether a second publish and commit may help after an error."""
     # Without a token, a second commit could not be distinguished from one of a repeated job.
-    wanted = options.run_token is not None and options.max_restarts > 0
-    return wanted and (lost.retryable or not isinstance(lost, MetastoreError))
+    is_allowed = options.run_token is not None and options.max_restarts > 0
+    return is_allowed and (error.retryable or not isinstance(error, MetastoreError))

@@ -4,12 +4,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hiveacid.jobs.options import marked_token
 from hiveacid.jobs.stage_jobs import StageJob, StageReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver
 from hiveacid.records.proofs import digest_of
 from hiveacid.records.staged_changes import StagedChangeFolder
+from hiveacid.rules.run_tokens import marked_token
 from hiveacid.rules.texts import parse_duration
 from hiveacid.writes.atomic_write import AtomicWrite, run_statements
 from hiveacid.writes.engine import RowEngine
@@ -51,8 +51,10 @@ def stage_statements(
                 if name.startswith(f"{digest}_"):
                     folder.remove(name)
         change = write.stage(locks, lifetime)
-        known = StageReport.of(change.report, change.name)
-        return replace(known, expires=change.expires, run_token=token, seconds=write.phases.seconds)
+        stage_report = StageReport.of(change.report, change.name)
+        return replace(
+            stage_report, expires=change.expires, run_token=token, seconds=write.phases.seconds
+        )
 
     report = run_statements(engine, client, options, observers, statements, stage)
     if isinstance(report, StageReport):

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from hiveacid.errors import (
     DataError,
-    InsertOnlyTable,
     InvalidJob,
     SparkNeeded,
     StagedChangeRefused,
@@ -16,6 +15,7 @@ from hiveacid.errors import (
     TableNotFound,
     TableReplaced,
     UnsupportedTable,
+    WrongTableKind,
 )
 from hiveacid.jobs.report import TableReport
 from hiveacid.metastore.catalog import HiveTable
@@ -132,7 +132,7 @@ def keep_change(
     tables = {part.name: part.statement.table for part in parts}
     files = KeptFiles(owner, name=name_of(options.known_run_token, owner.txn_id))
     try:
-        kept = [part.detached(files) for part in parts]
+        detached_parts = [part.detached(files) for part in parts]
         # By the clock that the age of the manifest is measured with.
         now = storage_now_in(Storage.of(parts[0].statement.table.folder), files.folder)
         change = StagedChange(
@@ -144,15 +144,20 @@ def keep_change(
             expires=(now + lifetime).isoformat(timespec="seconds"),
             conflict_policy=str(options.conflict_policy),
             txns=reading.snapshot.txns.format(),
-            write_ids={name: each.format() for name, each in reading.snapshot.write_ids.items()},
+            write_ids={
+                name: write_id_list.format()
+                for name, write_id_list in reading.snapshot.write_ids.items()
+            },
             read=_read_tables(client, reading, parts),
             statements=tuple(
                 _staged(detached, files, part.report())
-                for detached, part in zip(kept, parts, strict=True)
+                for detached, part in zip(detached_parts, parts, strict=True)
             ),
             checks=options.checks,
         )
-        contents = {table.folder: change.to_bytes(table) for table in tables.values()}
+        contents = {
+            table.folder: StagedChangeFolder(table).content(change) for table in tables.values()
+        }
         if max(map(len, contents.values())) > LARGEST_MANIFEST:
             raise UnsupportedTable(
                 f"The change of {change.tables[0]} has too many files to be staged.",
@@ -189,14 +194,14 @@ def _read_tables(
     client: MetastoreClient, reading: Transaction, parts: Sequence[Part]
 ) -> tuple[ReadTable, ...]:
     """Describe the tables that were read, besides the targets, which are compared by themselves."""
-    seen = {table.ref: table for table in reading.definitions.seen}
+    tables = {table.ref: table for table in reading.definitions.seen}
     for part in parts:
         for ref in part.statement.reads:
-            if ref not in seen:
+            if ref not in tables:
                 # Its locks have ended, but no row was read from it either.
-                seen[ref] = existing_table(client, ref)
+                tables[ref] = existing_table(client, ref)
     targets = {part.ref for part in parts}
-    return tuple(_described(table) for ref, table in seen.items() if ref not in targets)
+    return tuple(_described(table) for ref, table in tables.items() if ref not in targets)
 
 
 def _described(table: HiveTable) -> ReadTable:
@@ -205,10 +210,10 @@ def _described(table: HiveTable) -> ReadTable:
     )
 
 
-def _staged(part: Part, kept: KeptFiles, report: TableReport) -> StagedStatement:
+def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedStatement:
     """Describe a detached statement; its report is that from before, which knows its files."""
     statement, output = part.statement, part.output
-    below = f"{kept.folder}/"
+    prefix = f"{kept_files.folder}/"
     inputs = [
         StagedInput(
             replace=replaces,
@@ -218,7 +223,7 @@ def _staged(part: Part, kept: KeptFiles, report: TableReport) -> StagedStatement
                     partition=group[0].partition,
                     files=tuple(
                         StagedRows(
-                            path=file.path.removeprefix(below),
+                            path=file.path.removeprefix(prefix),
                             bytes=file.bytes,
                             bucket=file.bucket,
                             layout=file.layout,
@@ -236,7 +241,7 @@ def _staged(part: Part, kept: KeptFiles, report: TableReport) -> StagedStatement
             partition=folder.name,
             files=tuple(
                 StagedRows(
-                    path=file.path.removeprefix(below),
+                    path=file.path.removeprefix(prefix),
                     bytes=file.bytes,
                     rows=file.rows,
                     bucket=file.bucket,
@@ -321,16 +326,16 @@ class RestoredStatement(Statement):
         Raises:
             StagedChangeRefused: It was replaced, or its definition or its constraints have changed.
         """
-        what = f"{self.staged.table.name}, which the staged change is for,"
+        subject = f"{self.staged.table.name}, which the staged change is for,"
         try:
             self.look_up(preparation)
         except TableNotFound as missing:
-            raise StagedChangeRefused(f"{what} was dropped.") from missing
-        require_described(self.table, self.staged.table, what)
+            raise StagedChangeRefused(f"{subject} was dropped.") from missing
+        require_described(self.table, self.staged.table, subject)
         if self.staged.constraints is not None:
             self.declared.look_up(preparation.client, self.table)
             if constraints_digest(self.declared.known) != self.staged.constraints:
-                raise StagedChangeRefused(f"{what} has other constraints by now.")
+                raise StagedChangeRefused(f"{subject} has other constraints by now.")
         self.reads = [TableRef.parse(name) for name in self.staged.reads]
         self.partitions = self.staged.partitions
 
@@ -342,8 +347,8 @@ class RestoredStatement(Statement):
 def restored_statements(change: StagedChange) -> list[RestoredStatement]:
     """Return the statements of a staged change, which must be prepared."""
     return [
-        RestoredStatement(TableRef.parse(each.table.name), each.codec, each)
-        for each in change.statements
+        RestoredStatement(TableRef.parse(statement.table.name), statement.codec, statement)
+        for statement in change.statements
     ]
 
 
@@ -363,34 +368,37 @@ def restored_parts(
     nobody = Transaction(client, keeps_files=True)
     parts = []
     for number, statement in enumerate(statements):
-        table, staged = statement.table, statement.staged
+        table, record = statement.table, statement.staged
         StagedChangeFolder(table).require_files(change)
         kind = InsertOnlyOutput if table.kind is TableKind.INSERT_ONLY else AcidOutput
         output = kind(engine, client, table, nobody, statement.codec, number, statement.rules)
         try:
-            _restore(output, change.name, staged)
-        except (UnsupportedTable, InsertOnlyTable) as error:
+            _restore(output, change.name, record)
+        except (UnsupportedTable, WrongTableKind) as error:
             raise StagedChangeRefused(error.what) from error
         locks = partitions_to_lock(statement.partitions)
         reader = FilesReader(client, nobody)
         context = WriteContext(client, table, nobody, output, phases, locks, reader)
-        report = staged.report
+        report = record.report
         counts = Counts(report.rows_inserted, report.rows_updated, report.rows_deleted)
-        parts.append(Part(statement, context, counts, report.column_mapping, staged.warning))
+        parts.append(Part(statement, context, counts, report.column_mapping, record.warning))
     return parts
 
 
-def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
-    table, below = output.table, f"{STAGED_CHANGES}/{name}/"
-    groups = (*(group for each in staged.inputs for group in each.groups), *staged.deletes)
+def _restore(output: TableOutput, name: str, statement: StagedStatement) -> None:
+    table, prefix = output.table, f"{STAGED_CHANGES}/{name}/"
+    groups = (
+        *(group for statement_input in statement.inputs for group in statement_input.groups),
+        *statement.deletes,
+    )
     partitions = (
         *(group.partition for group in groups),
-        *staged.emptied,
-        *(each.partition for each in staged.read),
+        *statement.emptied,
+        *(read_files.partition for read_files in statement.read),
     )
     for partition in partitions:
         require_partition(table, name, partition)
-    for each in staged.inputs:
+    for each in statement.inputs:
         if each.width not in (None, len(table.columns)):
             raise malformed(name, f"the number {each.width} of columns")
     inputs = [
@@ -399,7 +407,7 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
                 [
                     FlatFile(
                         table.folder,
-                        f"{below}{file.path}",
+                        f"{prefix}{file.path}",
                         file.bytes,
                         group.partition,
                         file.bucket,
@@ -407,22 +415,24 @@ def _restore(output: TableOutput, name: str, staged: StagedStatement) -> None:
                     )
                     for file in group.files
                 ]
-                for group in each.groups
+                for group in statement_input.groups
             ],
-            each.replace,
-            each.width,
+            statement_input.replace,
+            statement_input.width,
         )
-        for each in staged.inputs
+        for statement_input in statement.inputs
     ]
     deletes = {
         group.partition: [
-            StagedFile(f"{below}{file.path}", file.bucket or 0, file.rows or 0, file.bytes)
+            StagedFile(f"{prefix}{file.path}", file.bucket or 0, file.rows or 0, file.bytes)
             for file in group.files
         ]
-        for group in staged.deletes
+        for group in statement.deletes
     }
-    output.restore(inputs, deletes, staged.emptied)
-    output.read_from = {each.partition: frozenset(each.paths) for each in staged.read}
+    output.restore(inputs, deletes, statement.emptied)
+    output.read_from = {
+        read_files.partition: frozenset(read_files.paths) for read_files in statement.read
+    }
 
 
 def require_partition(table: HiveTable, name: str, partition: str | None) -> None:
@@ -440,8 +450,8 @@ def require_partition(table: HiveTable, name: str, partition: str | None) -> Non
     values: list[tuple[str, str | None]] = []
     if partition is not None:
         values = parse_partition_name(partition)
-    same = [key.lower() for key, _ in values] == [key.lower() for key in keys]
-    if not same or (
+    has_all_keys = [key.lower() for key, _ in values] == [key.lower() for key in keys]
+    if not has_all_keys or (
         partition is not None
         and partition_name([key for key, _ in values], [value for _, value in values]) != partition
     ):
@@ -460,29 +470,29 @@ def require_definitions(
         ref = TableRef.parse(read.name)
         if ref in except_for:
             continue
-        what = f"{read.name}, which was read,"
+        subject = f"{read.name}, which was read,"
         try:
-            require_described(existing_table(client, ref), read, what)
+            require_described(existing_table(client, ref), read, subject)
         except (TableNotFound, StagedChangeRefused) as error:
             raise TableReplaced(error.what) from error
 
 
-def require_described(table: HiveTable, before: ReadTable, what: str) -> None:
+def require_described(table: HiveTable, description: ReadTable, subject: str) -> None:
     """Refuse a table that differs from its description.
 
     Args:
         table: The table by its current definition.
-        before: The description.
-        what: The table and its part in the change, for errors.
+        description: The description.
+        subject: The table and its part in the change, for errors.
 
     Raises:
         StagedChangeRefused: It was created again, or its definition has changed.
     """
-    if not table.identity.is_same(before.identity):
-        raise StagedChangeRefused(f"{what} was dropped and created again since then.")
-    if definition_digest(table) != before.definition:
+    if not table.identity.is_same(description.identity):
+        raise StagedChangeRefused(f"{subject} was dropped and created again since then.")
+    if definition_digest(table) != description.definition:
         raise StagedChangeRefused(
-            f"{what} has other columns, another storage, or another location by now."
+            f"{subject} has other columns, another storage, or another location by now."
         )
 
 

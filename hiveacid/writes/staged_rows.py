@@ -16,6 +16,7 @@ from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.orc.row_keys.row_id_set import RowIdSet
 from hiveacid.records.staged_changes import StagedChangeFolder, StagedRows
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.location import Location, below
@@ -24,7 +25,7 @@ from hiveacid.rules.write_ids import ValidWriteIdList
 from hiveacid.storage.listing import DataFile
 from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.scan.columns import TableColumns
-from hiveacid.tables.scan.table_part import DeleteEvents, TablePart
+from hiveacid.tables.scan.table_part import TablePart
 from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable, see_table
 from hiveacid.tables.visible_files import AcidFile, read_events
 from hiveacid.writes.staged_change import require_described, require_partition
@@ -68,23 +69,23 @@ class StagedFiles:
         folder.require_files(change)
         inserts: dict[str | None, list[StagedRows]] = {}
         deletes: dict[str | None, list[StagedRows]] = {}
-        replaced: set[str | None] = set()
+        replaced_partitions: set[str | None] = set()
         for statement in change.statements:
             if statement.table.name != table.ref.full_name:
                 continue
             require_described(table, statement.table, f"{table.ref}, which the change is for,")
-            replaced.update(statement.emptied)
-            for each in statement.inputs:
-                for group in each.groups:
+            replaced_partitions.update(statement.emptied)
+            for statement_input in statement.inputs:
+                for group in statement_input.groups:
                     inserts.setdefault(group.partition, []).extend(group.files)
-                    if each.replace:
-                        replaced.add(group.partition)
+                    if statement_input.replace:
+                        replaced_partitions.add(group.partition)
             for group in statement.deletes:
                 deletes.setdefault(group.partition, []).extend(group.files)
-        for partition in (*inserts, *deletes, *replaced):
+        for partition in (*inserts, *deletes, *replaced_partitions):
             require_partition(table, name, partition)
         location = below(table.folder, STAGED_CHANGES, name)
-        return cls(table, location, inserts, deletes, frozenset(replaced))
+        return cls(table, location, inserts, deletes, frozenset(replaced_partitions))
 
     @property
     def partitions_with_deletes(self) -> frozenset[str | None]:
@@ -95,8 +96,14 @@ class StagedFiles:
         """Return the files of delete events of a partition."""
         return [
             # Every event counts: the write id in the file is none of the table.
-            AcidFile(below(self.folder, each.path), None, each.bucket, each.bytes, exact=True)
-            for each in self.deletes.get(partition, ())
+            AcidFile(
+                below(self.folder, staged_rows.path),
+                None,
+                staged_rows.bucket,
+                staged_rows.bytes,
+                exact=True,
+            )
+            for staged_rows in self.deletes.get(partition, ())
         ]
 
 
@@ -120,38 +127,38 @@ def read_staged_rows(
     """
     require_job_access(client, program_user(), ref)
     files = StagedFiles.of(existing_table(client, ref), name)
-    wanted = TableColumns(files.table.columns, files.table.partition_keys)
-    schema = pa.schema([pa.field(CHANGE, pa.string()), *wanted.schema])
+    columns = TableColumns(files.table.columns, files.table.partition_keys)
+    schema = pa.schema([pa.field(CHANGE, pa.string()), *columns.schema])
     batches: list[pa.RecordBatch] = []
-    left = sys.maxsize if limit is None else limit
+    remaining = sys.maxsize if limit is None else limit
     # Its end verifies the rows, also if the limit is reached before.
     reading = Transaction(client, reads=[ref]) if files.partitions_with_deletes else nullcontext()
     with reading as txn:
-        for kind, batch in _changes(client, txn, files, wanted):
-            if left <= 0:
+        for kind, batch in _changes(client, txn, files, columns):
+            if remaining <= 0:
                 break
-            rows = batch.slice(0, left)
+            rows = batch.slice(0, remaining)
             kinds = pa.repeat(pa.scalar(kind, pa.string()), len(rows))
             batches.append(pa.record_batch([kinds, *rows.columns], schema=schema))
-            left -= len(rows)
+            remaining -= len(rows)
     return pa.Table.from_batches(batches, schema)
 
 
 def _changes(
-    client: MetastoreClient, txn: Transaction | None, files: StagedFiles, wanted: TableColumns
+    client: MetastoreClient, txn: Transaction | None, files: StagedFiles, columns: TableColumns
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     for part in _inserted(client, files):
-        for _, batch in part.rows(wanted):
+        for _, batch in part.rows(columns):
             yield INSERT, batch
     if txn is None:
         return
 
     def chosen(table: HiveTable, names: Sequence[str]) -> list[str]:
-        return [each for each in names if each in files.partitions_with_deletes]
+        return [name for name in names if name in files.partitions_with_deletes]
 
     visible = see_table(client, txn, files.table, partitions=chosen)
     for directory in visible.partitions:
-        for batch in _deleted(files, visible, directory, wanted):
+        for batch in _deleted(files, visible, directory, columns):
             yield DELETE, batch
 
 
@@ -171,7 +178,7 @@ def _inserted(client: MetastoreClient, files: StagedFiles) -> Iterator[TablePart
                 for key, (_, value) in zip(table.partition_keys, values, strict=True)
             },
             format=table.format,
-            files=tuple(DataFile(each.path, each.bytes, None, None, raw=True) for each in rows),
+            files=tuple(DataFile(row.path, row.bytes, None, None, raw=True) for row in rows),
             full_acid=False,
             clustered=False,
             columns=table.mapped_columns,
@@ -181,15 +188,14 @@ def _inserted(client: MetastoreClient, files: StagedFiles) -> Iterator[TablePart
 
 
 def _deleted(
-    files: StagedFiles, visible: VisibleTable, directory: PartitionDirectory, wanted: TableColumns
+    files: StagedFiles, visible: VisibleTable, directory: PartitionDirectory, columns: TableColumns
 ) -> Iterator[pa.RecordBatch]:
-    rows = visible.part(directory).rows(wanted)
+    rows = visible.part(directory).rows(columns)
     if directory.name in files.replaced:
         yield from (batch for _, batch in rows)
         return
-    numbered = [(0, file) for file in files.events(directory.name)]
-    events = DeleteEvents(*read_events(numbered, ValidWriteIdList(None, 0))[:3])
-    for ids, batch in rows:
-        assert ids is not None, "An insert-only table has no delete events."
-        if (hits := events.mask(ids.write_ids, ids.buckets, ids.rows)).any():
+    events = RowIdSet([read_events(files.events(directory.name), ValidWriteIdList(None, 0))])
+    for stored, batch in rows:
+        assert stored is not None, "An insert-only table has no delete events."
+        if (hits := events.contains(stored.ids)).any():
             yield batch.filter(pa.array(hits))

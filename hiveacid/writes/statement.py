@@ -17,23 +17,21 @@ from hiveacid.errors import (
 )
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.job import READ, Access, Job, accesses_of
-from hiveacid.jobs.options import OrcCodec, RunOptions
 from hiveacid.jobs.report import ChangesRange, TableReport
-from hiveacid.metastore.authorizer import program_user
+from hiveacid.jobs.run_options import OrcCodec, RunOptions
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import constraints_on_writes
 from hiveacid.metastore.table_rules import check_kind, existing_table
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.constraint_rules import write_rules
 from hiveacid.progress import PhaseClock
 from hiveacid.rules.constraints import Moment, TableConstraints, WriteRules
 from hiveacid.rules.features import Features
 from hiveacid.rules.locks import Operation, WriteKind, kind_of, partitions_to_lock
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.partitions import canonical_partition
-from hiveacid.sql.constraint_rules import write_rules
 from hiveacid.storage.folder import ReadOnlyStorage
-from hiveacid.tables.locations import require_job_access
 from hiveacid.tables.visible_files import AcidFiles, FilesReader
 from hiveacid.writes.engine import RowEngine
 from hiveacid.writes.output import TableOutput, TakenFolders
@@ -100,10 +98,10 @@ class WriteContext:
         """
         partitions = self.client.get_partitions(self.table, names) if names else []
         self.output.locate(partitions)
-        found = self.reader.files(self.table, partitions)
-        self.output.record_read(found.partitions)
-        self.rewritten.append(found)
-        return found
+        acid_files = self.reader.files(self.table, partitions)
+        self.output.record_read(acid_files.partitions)
+        self.rewritten.append(acid_files)
+        return acid_files
 
     def require_locked(self, partitions: Sequence[str] | None) -> None:
         """Make sure that the locks cover all partitions that will be changed.
@@ -341,13 +339,17 @@ class Statement(ABC):
         if self.partitions is None:
             return
         types = context.table.key_types
-        expected = {canonical_partition(name, types) for name in self.partitions}
+        named_partitions = {canonical_partition(name, types) for name in self.partitions}
         # A partition that was added since then, with another text of the values, is not locked.
-        written = context.output.partitions
-        others = [name for name in written if canonical_partition(name, types) not in expected]
-        if others:
+        written_names = context.output.partitions
+        unnamed = [
+            name
+            for name in written_names
+            if canonical_partition(name, types) not in named_partitions
+        ]
+        if unnamed:
             raise DataError(
-                f"The source has rows of {', '.join(others[:5])}, which the insert into "
+                f"The source has rows of {', '.join(unnamed[:5])}, which the insert into "
                 f"{context.table.ref.full_name} does not name.",
                 remedy="Filter the source, or name those partitions too.",
             )
@@ -358,11 +360,11 @@ class Statement(ABC):
         Raises:
             UserError: The codec is unsupported by this package or by the readers of the table.
         """
-        given = self.orc_codec or self.table.orc_codec
-        codec = given.lower()
+        name = self.orc_codec or self.table.orc_codec
+        codec = name.lower()
         if codec not in get_args(OrcCodec):
             raise UserError(
-                f"{self.target.full_name}: {given!r} is not a supported codec.",
+                f"{self.target.full_name}: {name!r} is not a supported codec.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
         if codec == "zstd" and features.reads_zstd is False:
@@ -389,30 +391,12 @@ def require_source_rows(statement: Statement, counts: Counts) -> str | None:
     """
     if statement.on_empty == "ok" or statement.has_source_rows(counts):
         return None
-    what = f"The source of the {statement.name} into {statement.target.full_name}"
+    subject = f"The source of the {statement.name} into {statement.target.full_name}"
     if paths := statement.files_without_bytes():
-        raise EmptySource(f"{what} has no bytes: {', '.join(paths)}.")
+        raise EmptySource(f"{subject} has no bytes: {', '.join(paths)}.")
     if statement.on_empty is not None:
-        raise EmptySource(f"{what} has no rows.")
-    return f"{what} has no rows."
-
-
-def require_statement_access(
-    client: MetastoreClient, statements: Sequence[Statement], checks: Sequence[Check]
-) -> None:
-    """Ask the authorizer for all accesses of a program's statements, which are not prepared yet.
-
-    Args:
-        client: The metastore.
-        statements: The statements.
-        checks: The checks of their rows.
-
-    Raises:
-        AccessRefused: The authorizer refuses an access, or a location is not allowed.
-    """
-    given = [tuple(vars(statement).values()) for statement in statements]
-    accesses = [*_named_accesses(statements), *accesses_of_checks(checks, statements)]
-    require_job_access(client, program_user(), [given, tuple(checks)], accesses)
+        raise EmptySource(f"{subject} has no rows.")
+    return f"{subject} has no rows."
 
 
 def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement]) -> list[Access]:
@@ -423,22 +407,11 @@ def accesses_of_checks(checks: Sequence[Check], statements: Sequence[Statement])
         statements: Its statements, which are not prepared yet.
     """
     target = statements[0].target.full_name
-    changed = [each.target.full_name for each in statements if not each.only_adds]
-    names = [name for check in checks for name in check.tables_read(target, changed)]
+    changed_tables = [
+        statement.target.full_name for statement in statements if not statement.only_adds
+    ]
+    names = [name for check in checks for name in check.tables_read(target, changed_tables)]
     return [*(Access(name, None, READ) for name in names), *accesses_of(tuple(checks))]
-
-
-def _named_accesses(statements: Sequence[Statement]) -> list[Access]:
-    accesses = []
-    for statement in statements:
-        given = vars(statement)
-        columns = tuple(given["set"]) if "set" in given else None
-        kind = type(statement).__name__.removesuffix("Statement").lower()
-        accesses.append(Access(statement.target.full_name, columns, kind))
-        for name, value in given.items():
-            if name != "target":
-                accesses += accesses_of(value)
-    return accesses
 
 
 def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]) -> None:
@@ -504,13 +477,13 @@ class Part:
 
     def of(self, txn: Transaction) -> Self:
         """Return the same part as work of another transaction; see ``TableOutput.of``."""
-        made = replace(self, context=replace(self.context, txn=txn, output=self.output.of(txn)))
-        made.check_counts()
-        return made
+        part = replace(self, context=replace(self.context, txn=txn, output=self.output.of(txn)))
+        part.check_counts()
+        return part
 
-    def detached(self, taken: TakenFolders) -> Self:
+    def detached(self, folders: TakenFolders) -> Self:
         """Return the part without an owning transaction; see ``TableOutput.detached``."""
-        return replace(self, context=replace(self.context, output=self.output.detached(taken)))
+        return replace(self, context=replace(self.context, output=self.output.detached(folders)))
 
     def check_counts(self) -> None:
         """Compare the statement's row counts with the contents of its files.
@@ -521,10 +494,10 @@ class Part:
         output, counts = self.output, self.counts
         # An overwrite removes rows without delete events.
         deleted = 0 if self.overwrites else counts.deleted
-        wanted = (counts.inserted + counts.updated, counts.updated + deleted)
-        if wanted != (output.rows, output.deletes):
+        expected_counts = (counts.inserted + counts.updated, counts.updated + deleted)
+        if expected_counts != (output.rows, output.deletes):
             raise CorruptFile(
-                f"The statement made {wanted[0]} rows and {wanted[1]} deletes, its files hold "
+                f"The statement made {expected_counts[0]} rows and {expected_counts[1]} deletes, its files hold "
                 f"{output.rows} and {output.deletes}.",
                 remedy="Nothing was published; run the job again.",
             )

@@ -38,10 +38,10 @@ def sum_of(parts: Iterable[str], of: pa.DataType) -> int | Decimal | float:
         parts: The parts.
         of: The type of the values; the sum of floats is rounded once.
     """
-    known = [*parts]
-    if _NAN in known:
+    sums = [*parts]
+    if _NAN in sums:
         return float("nan")
-    total = sum(map(Fraction, known), Fraction())
+    total = sum(map(Fraction, sums), Fraction())
     if pa.types.is_floating(of):
         try:
             return float(total)
@@ -60,8 +60,8 @@ def _of_doubles(numbers: np.ndarray) -> str:
     whole = np.ldexp(fractions, 53).astype(np.int64)
     total = Fraction()
     for exponent in np.unique(exponents).tolist():
-        own = whole[exponents == exponent]
+        numerators = whole[exponents == exponent]
         # In two halves, whose sums do not overflow.
-        high, low = int((own >> _HALF).sum()), int((own & ((1 << _HALF) - 1)).sum())
+        high, low = int((numerators >> _HALF).sum()), int((numerators & ((1 << _HALF) - 1)).sum())
         total += ((high << _HALF) + low) * Fraction(2) ** (exponent - 53)
     return str(total)

@@ -37,17 +37,19 @@ class UnchangedSince:
     require_definitions: Callable[[Collection[TableRef]], None]
     refusal: Callable[[str], HiveAcidError]
 
-    def require(self, kept: Sequence[Part]) -> None:
+    def require(self, detached_parts: Sequence[Part]) -> None:
         """Make sure that a repetition of the work would have the same result where it matters.
 
         Args:
-            kept: The staged statements.
+            detached_parts: The staged statements.
 
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
-        if self.policy == "rows" and all(part.statement.changes_single_rows for part in kept):
-            for part in kept:
+        if self.policy == "rows" and all(
+            part.statement.changes_single_rows for part in detached_parts
+        ):
+            for part in detached_parts:
                 if part.statement.depends_on_new_rows and (new := self._new(part.ref)):
                     raise self.refusal(
                         f"{part.name}, which it inserts into, has got write id {min(new)} since then"
@@ -55,10 +57,10 @@ class UnchangedSince:
                 self._overlaps.require_none(part)
             return
         try:
-            self.require_definitions({part.ref for part in kept})
-        except TableReplaced as replaced:
-            raise self.refusal(replaced.what.rstrip(".")) from replaced
-        for part in kept:
+            self.require_definitions({part.ref for part in detached_parts})
+        except TableReplaced as error:
+            raise self.refusal(error.what.rstrip(".")) from error
+        for part in detached_parts:
             for ref in part.statement.reads:
                 if new := self._new(ref):
                     raise self.refusal(
@@ -75,21 +77,22 @@ class UnchangedSince:
         # As always, a change does not see rows that are appended concurrently.
         allows_appends = statement.changes_single_rows and not statement.depends_on_new_rows
         new = self._new(part.ref)
-        for other in (
+        for writer in (
             writers_in(self.client, part.ref, names, new, self.txn.snapshot.txns) if new else ()
         ):
-            if not allows_appends or other.kind is not WriteKind.APPEND:
+            if not allows_appends or writer.kind is not WriteKind.APPEND:
                 raise self.refusal(
-                    f"{part.name} has received {other.what} of {other.by} since then"
+                    f"{part.name} has received {writer.what} of {writer.by} since then"
                 )
         folders = part.output.staged_deletes()
         if not folders:
             return
-        found = FilesReader(self.client, self.txn).files(
-            statement.table, [each.partition for each in folders if each.partition is not None]
+        files = FilesReader(self.client, self.txn).files(
+            statement.table,
+            [folder.partition for folder in folders if folder.partition is not None],
         )
         try:
-            for partition in found.partitions:
+            for partition in files.partitions:
                 self._overlaps.require_same_row_ids(part, partition)
         except OverlapRefused as refused:
             raise self.refusal(refused.what.rstrip(".")) from refused
@@ -101,8 +104,8 @@ class UnchangedSince:
     def _new(self, ref: TableRef) -> set[int]:
         """Return the write ids of others that were committed since then."""
         name = ref.full_name
-        since, now = self.since.write_ids[name], self.txn.snapshot.write_ids[name]
-        if now.high_watermark < since.high_watermark:
+        earlier_ids, now = self.since.write_ids[name], self.txn.snapshot.write_ids[name]
+        if now.high_watermark < earlier_ids.high_watermark:
             # Version 3.1 shows the time of a creation in seconds. Write ids of a new table restart.
             raise self.refusal(f"{name} was dropped and created again since then")
-        return {*committed_since(since, now)} - {self.txn.write_ids.get(name, 0)}
+        return {*committed_since(earlier_ids, now)} - {self.txn.write_ids.get(name, 0)}

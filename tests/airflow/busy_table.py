@@ -17,7 +17,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import TransactionAborted
 from hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job
 from hiveacid.metastore.client import MetastoreClient
@@ -113,7 +113,7 @@ class BusyTable:
             self._at_cursor.pop(AFTER, _nothing)()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(HiveAcidSparkOperator, "_run", submit)
+            patch.setattr(HiveAcidJobOperator, "_run", submit)
             patch.setattr(LiveTransaction, "abort", abort)
             patch.setattr(Consumer, "advance", advance)
             yield
@@ -124,7 +124,7 @@ class BusyTable:
         """Change some rows, or none."""
         kinds = ["insert", "insert", "update", "delete", "nothing", "late", "aborted"]
         kind = self.random.choice(kinds)
-        with AcidTable(self.table, self.client.options, spark=self.spark) as table:
+        with AcidTable(self.table, self.client.options, spark=self.spark, run_in="spark") as table:
             if kind == "insert":
                 # Those of other engines are negative.
                 new = max((0, *self.rows)) + 1
@@ -262,7 +262,7 @@ class BusyTable:
         return problems
 
     def _read(self, name: str) -> list[tuple[Any, ...]]:
-        with AcidTable(name, self.client.options, spark=self.spark) as table:
+        with AcidTable(name, self.client.options, spark=self.spark, run_in="spark") as table:
             return [tuple(row) for row in table.to_df().collect()]
 
     def job(self, name: str) -> Any:

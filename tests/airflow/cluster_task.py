@@ -7,7 +7,7 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
 from hiveacid.jobs import DeleteJob
 from tests.fakes.spark_cluster import SparkCluster
@@ -28,7 +28,7 @@ def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
     return application
 
 
-def deferred_by(operator: HiveAcidSparkOperator[Any], context: Context) -> TaskDeferred:
+def deferred_by(operator: HiveAcidJobOperator[Any], context: Context) -> TaskDeferred:
     with pytest.raises(TaskDeferred) as raised:
         operator.execute(context)
     return raised.value

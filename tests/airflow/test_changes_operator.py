@@ -22,7 +22,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure, HiveAcidTaskRefused
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
 from hiveacid.jobs.report import CleanReport
@@ -76,14 +76,14 @@ class Feed:
         )
 
     def write(self, sql: str, operation: str = "append") -> None:
-        with AcidTable(self.table, self.client.options, spark=self.spark) as table:
+        with AcidTable(self.table, self.client.options, spark=self.spark, run_in="spark") as table:
             if operation == "append":
                 table.append(self.spark.sql(sql))
             else:
                 getattr(table, operation)(sql)
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
-        with AcidTable(name, self.client.options, spark=self.spark) as table:
+        with AcidTable(name, self.client.options, spark=self.spark, run_in="spark") as table:
             return sorted((tuple(row) for row in table.to_df().collect()), key=str)
 
     def versions(self) -> list[tuple[Any, ...]]:
@@ -103,9 +103,9 @@ def feed(spark: Any, client: Any, database: str, monkeypatch: pytest.MonkeyPatch
         observers, feed.observers = feed.observers, []
         return run(spark, job, observers).to_dict()
 
-    monkeypatch.setattr(HiveAcidSparkOperator, "_run", submit)
+    monkeypatch.setattr(HiveAcidJobOperator, "_run", submit)
     monkeypatch.setattr(
-        HiveAcidSparkOperator,
+        HiveAcidJobOperator,
         "_after_trigger",
         lambda operator, event, job, context: submit(operator, job, context),
     )
@@ -307,13 +307,13 @@ def test_a_table_follows_another_one_beside_other_consumers(
 ) -> None:
     rows = "SELECT 1 id, 'a' v UNION ALL SELECT 2, 'b' UNION ALL SELECT NULL, 'n'"
     for name in (feed.table, feed.copy):
-        with AcidTable(name, client.options, spark=feed.spark) as table:
+        with AcidTable(name, client.options, spark=feed.spark, run_in="spark") as table:
             table.append(feed.spark.sql(rows))
     Consumer(client, feed.table, "audit", [feed.log]).advance(1)
-    with AcidTable(feed.table, client.options, spark=feed.spark) as table:
+    with AcidTable(feed.table, client.options, spark=feed.spark, run_in="spark") as table:
         table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
         table.delete("id = 1")
-    job = mirror_job(feed.table, feed.copy, ["id"], after="1")
+    job = mirror_job(feed.table, feed.copy, ["id"], start_version="1")
     feed.operator(job, consumer="mirror").execute(context())
     assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
     assert feed.cursors == {"audit": 1, "mirror": 3}

@@ -24,17 +24,17 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.cluster.runs import ClusterRun
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
-from airflow_hiveacid.operators.spark import (
-    HiveAcidSparkOperator,
+from airflow_hiveacid.operators.job import (
+    HiveAcidJobOperator,
     TaskDeferralError,
     TaskDeferralTimeout,
 )
 from hiveacid.jobs import CompactJob, InsertJob
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.run_tokens import marked_token
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 from tests.upkeep.acid_folders import AcidFolders
 
@@ -86,13 +86,13 @@ def test_killing_the_task_while_it_submits_ends_what_has_arrived(cluster, contex
 
 
 @pytest.fixture
-def killed_by_airflow() -> Iterator[Callable[[HiveAcidSparkOperator[Any]], Callable[[], None]]]:
+def killed_by_airflow() -> Iterator[Callable[[HiveAcidJobOperator[Any]], Callable[[], None]]]:
     """Return how Airflow kills a task: its main thread runs on_kill, and goes on."""
     before = signal.getsignal(signal.SIGTERM)
     main = threading.main_thread().ident
     assert main is not None
 
-    def prepare(operator: HiveAcidSparkOperator[Any]) -> Callable[[], None]:
+    def prepare(operator: HiveAcidJobOperator[Any]) -> Callable[[], None]:
         signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
         return lambda: signal.pthread_kill(main, signal.SIGTERM)
 
@@ -125,8 +125,8 @@ def test_a_killed_attempt_does_not_replace_the_application_that_it_has_adopted(
 @pytest.mark.parametrize(
     ("owner", "step"),
     [
-        (HiveAcidSparkOperator, "_prepare"),
-        (HiveAcidSparkOperator, "_check_early"),
+        (HiveAcidJobOperator, "_prepare"),
+        (HiveAcidJobOperator, "_check_early"),
         (ClusterRun, "_properties_file"),
         # The last one before the process starts.
         (SparkSubmitHook, "_build_spark_submit_command"),

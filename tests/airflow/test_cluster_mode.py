@@ -22,19 +22,19 @@ from airflow_hiveacid.hooks.tasks import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.operators import spark as spark_operator
+from airflow_hiveacid.operators import job as job_operator
 from airflow_hiveacid.triggers import application as application_trigger
 from hiveacid.drivers.run_files import RunFiles
 from hiveacid.errors import (
     InvalidConnection,
     LockTimeout,
-    StorageLoginFailed,
+    StorageUnreachable,
     UnknownColumn,
 )
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import RUN_NOTES, VIEW_REPORTS, TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.tables.definitions.run import run_ddl
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
@@ -251,7 +251,7 @@ def test_an_application_that_cannot_be_followed_is_ended_or_adopted_by_the_next_
             cluster.kubernetes.refused["pods"] = HTTPStatus.FORBIDDEN
         raise InvalidConnection("The service account lacks the right to list pods.")
 
-    for module in (application_trigger, spark_operator):
+    for module in (application_trigger, job_operator):
         monkeypatch.setattr(module, "PATIENCE", timedelta(0))
     with monkeypatch.context() as patch:
         patch.setattr(ClusterRun, "poll", refuse)
@@ -276,7 +276,7 @@ def test_a_waiting_writer_survives_an_expired_ticket(cluster, context, perform, 
 
         def refuse(files):
             looks.append(files)
-            raise StorageLoginFailed("hdfs://nn/t cannot be reached: Ticket expired.")
+            raise StorageUnreachable("hdfs://nn/t cannot be reached: Ticket expired.")
 
         with monkeypatch.context() as patch:
             patch.setattr(RunFiles, "read_started", refuse)

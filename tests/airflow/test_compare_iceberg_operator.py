@@ -51,7 +51,7 @@ def test_a_task_fails_if_the_rows_differ(
     assert json.loads(json.dumps(report)) == report
     assert (report["equal"], report["hive_rows"]) == (True, 3)
     sql_catalog(tmp_path).load_table("ns.t").delete(EqualTo("id", 2))  # type: ignore[call-arg]
-    with pytest.raises(HiveAcidTaskFailure, match=r"IcebergDiffers: .*2 instead of 3 rows"):
+    with pytest.raises(HiveAcidTaskFailure, match=r"CheckFailed: .*2 instead of 3 rows"):
         run()
     assert not client.show_locks()
 

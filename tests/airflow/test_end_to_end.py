@@ -26,12 +26,12 @@ from airflow_hiveacid.hooks.tasks import HiveAcidTaskTrouble
 from hiveacid.drivers.java_start import DIE_WITH_PARENT
 from hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.jobs.job_json import to_json
-from hiveacid.jobs.options import marked_token
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import marked_token
 from tests.rows import rows_of
 
 TABLE = TableRef("airflow_end_to_end", "orders")
@@ -178,7 +178,7 @@ def test_two_changes_of_one_row_fail_the_task_for_good(orders, tmp_path):
     with pytest.raises(AirflowFailException) as failed:
         HiveAcidMergeOperator(task_id="twice", job=merge).execute(context("twice"))
     text = str(failed.value)
-    assert text.startswith("DuplicateMergeKeys: Several source rows match one row")
+    assert text.startswith("CheckFailed: Several source rows match one row")
     assert f"id={last['id']}" in text
     assert "Make the source unique" in text
     assert failed.value.error.exit_code == 30

@@ -24,7 +24,7 @@ from hiveacid.jobs.report import (
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.sources import BatchSource, TableSource
 from hiveacid.jobs.stream_job import StreamReport, StreamSource
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 
 OTHER = "hr.salaries"
 ONE = DeleteJob(target="db.T", where="id = 1", run_in="spark")

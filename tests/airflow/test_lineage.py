@@ -23,7 +23,6 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
-from airflow_hiveacid.operators.base import outcome
 from hiveacid.jobs import (
     CompactJob,
     DeleteJob,
@@ -33,6 +32,7 @@ from hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
+from hiveacid.jobs.outcome import outcome
 from hiveacid.jobs.report import (
     CheckResult,
     CompactReport,
@@ -42,9 +42,9 @@ from hiveacid.jobs.report import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_script
 
 TARGET = "lineage.orders"
 FEED = PathSource(path="s3a://landing/feeds/orders/", format="json")

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.cluster.packaged import example_dags
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.fakes.metastore import FakeMetastore
 
@@ -66,7 +66,7 @@ class Load:
         return report
 
     def rows(self, spark: SparkSession, table: str, *columns: str) -> Rows:
-        with AcidTable(table, self.metastore.uri, spark=spark) as acid:
+        with AcidTable(table, self.metastore.uri, spark=spark, run_in="spark") as acid:
             rows = [tuple(row) for row in acid.to_df().selectExpr(*columns).collect()]
         assert len(rows) == len(set(rows))
         return set(rows)

@@ -103,7 +103,7 @@ def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, o
         OPERATOR.execute(context)
 
     assert str(failed.value).startswith(
-        f"SparkJobFailed: spark-submit has failed. Error code is: 1. Its message: {why}.\nIts"
+        f"JobFailed: spark-submit has failed. Error code is: 1. Its message: {why}.\nIts"
     )
     assert len(str(failed.value).splitlines()) == 3
     assert failed.value.__suppress_context__
@@ -125,7 +125,7 @@ def test_a_killed_driver_is_reported_by_its_signal(spark_submit, context, exit_c
         OPERATOR.execute(context)
 
     message, remedy, _ = str(failed.value).splitlines()
-    assert message.startswith(f"SparkJobFailed: spark-submit has failed. {why}")
+    assert message.startswith(f"JobFailed: spark-submit has failed. {why}")
     assert "reason" not in message
     assert "deprecated" not in message
     assert ("driver_memory" in remedy) == (exit_code != -15)

@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
-from hiveacid.errors import DemoFailed
+from hiveacid.errors import JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import expected_rows, twelve_deltas
 from tests.rows import rows_of
@@ -41,7 +41,7 @@ def shop(hms4, spark):
             for name in ("orders", "visits")
         ]
         for folders in tables:
-            with AcidTable(folders.ref.full_name, hms4.uri, spark=spark) as table:
+            with AcidTable(folders.ref.full_name, hms4.uri, spark=spark, run_in="spark") as table:
                 for number in range(DELTAS):
                     table.append(spark.createDataFrame([(number,)], "id int").coalesce(1))
         yield tables
@@ -73,7 +73,7 @@ def test_a_warehouse_is_maintained_although_a_table_is_corrupt(airflow, hms4):
         tables = [twelve_deltas(client, f"dag_warehouse.{name}") for name in ("a", "b", "corrupt")]
         next(tables[-1].root.rglob("bucket_00000")).write_bytes(b"no ORC file")
         options = json.dumps({"tables": "dag_warehouse.*"})
-        with pytest.raises(DemoFailed) as failed:
+        with pytest.raises(JobFailed) as failed:
             airflow("dags", "test", "warehouse_maintenance", "--conf", options)
         for table in tables[:2]:
             assert len(table.directories()) == 1

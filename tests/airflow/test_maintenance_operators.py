@@ -141,6 +141,14 @@ def test_deferring_a_cleaning_is_refused_while_the_dag_is_parsed():
         HiveAcidCleanOperator(task_id="t", job=CleanJob(target="db.t"), deferrable=True)
 
 
+def test_a_cleaning_takes_no_parameters_of_spark():
+    # Those that are for all tasks of the DAG concern others.
+    with DAG("d", default_args={"spark_conn_id": "lake", "jars": "a.jar"}):
+        HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="db.t"))
+    with pytest.raises(InvalidJob, match="has jars, but works in the worker"):
+        HiveAcidCleanOperator(task_id="t", job=CleanJob(target="db.t"), jars="a.jar")
+
+
 def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, context):
     error = {
         "id": "CorruptFile",

@@ -6,8 +6,9 @@ import pytest
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.provider_info import get_provider_info
 from hiveacid.errors import InvalidConnection, InvalidJob
-from hiveacid.jobs.options import METASTORE_PROFILES, kept_tokens, token_of
+from hiveacid.jobs.options import METASTORE_PROFILES
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.metastore.kept_tokens import kept_tokens, token_of
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef

@@ -17,7 +17,7 @@ from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, HiveAcidTaskTroubl
 from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
 from airflow_hiveacid.sensors.mirror_fresh import MirrorFresh
 from airflow_hiveacid.triggers.condition import HiveAcidConditionTrigger
-from hiveacid.errors import IcebergUnreachable, InvalidJob
+from hiveacid.errors import InvalidJob, MetastoreUnreachable
 from hiveacid.iceberg.lake import Lake
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.lag import LagLimits
@@ -221,7 +221,7 @@ def test_the_trigger_waits_for_a_run_of_the_mirror(
         nonlocal looks
         looks += 1
         if looks == 2:
-            raise IcebergUnreachable("It is away.")
+            raise MetastoreUnreachable("It is away.")
         return really(lake)
 
     async def wait() -> Any:
@@ -274,7 +274,7 @@ def test_an_unreachable_catalog_is_tolerated_for_a_while(
     mirror: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def table(lake: Lake) -> Any:
-        raise IcebergUnreachable("It is away.")
+        raise MetastoreUnreachable("It is away.")
 
     monkeypatch.setattr(Lake, "table", table)
     assert not mirror.sensor().poke({})

@@ -33,7 +33,7 @@ from airflow_hiveacid import (
     TableSource,
 )
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskFailure
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs import (
@@ -133,7 +133,7 @@ MISTAKES = {
     "a condition with an operator too many": Mistake(
         "parse",
         lambda here: merge(on="t.id = = s.id"),
-        "BadCondition",
+        "InvalidJob",
         "on does not parse: an operand is missing between = and = in '= ='.",
     ),
     "a merge by a column without aliases": Mistake(
@@ -145,7 +145,7 @@ MISTAKES = {
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),
-        "BadCondition",
+        "InvalidJob",
         "where does not parse: an operand is missing after 't.id = 1 AND'.",
     ),
     "a type misspelt": Mistake(
@@ -280,7 +280,7 @@ MISTAKES = {
     "a plain table": Mistake(
         "worker",
         lambda here: delete("db.plain"),
-        "NotTransactional",
+        "WrongTableKind",
         "db.plain is not a transactional table. Use a table created with TBLPROPERTIES",
     ),
     "a column of SET misspelt": Mistake(
@@ -312,7 +312,7 @@ MISTAKES = {
     "a table function misspelt": Mistake(
         "worker",
         lambda here: sql("INSERT INTO db.t SELECT id, 'x' FROM rnge(10)"),
-        "UntrustedSql",
+        "InvalidJob",
         "The query calls rnge(), which is no table function. Did you mean range?",
     ),
     "a column of the schema misspelt": Mistake(
@@ -484,7 +484,7 @@ def test_duplicate_rows_are_reported_in_sql_notation() -> None:
         "paid": True,
         "hash": b"\x01",
     }
-    assert duplicates("db.t", [(key, 2), ({"day": date(2026, 1, 1)}, 3)], more=True).what == (
+    assert duplicates("db.t", [(key, 2), ({"day": date(2026, 1, 1)}, 3)], has_more=True).what == (
         "Several source rows match one row of db.t: day=2026-11-20, at=2026-11-20 08:00:00, "
         "price=1.50, name=\"o'x\", gone=NULL, paid=true, hash=X'01' (2 source rows); "
         "day=2026-01-01 (3 source rows) and more."

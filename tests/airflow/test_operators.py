@@ -48,11 +48,11 @@ from hiveacid.jobs import (
     UpdateJob,
 )
 from hiveacid.jobs.job_json import from_json
-from hiveacid.jobs.options import marked_token
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.rules.run_tokens import marked_token
 
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")
 DELETE = DeleteJob(target="db.t", where="id = 1", run_in="spark")

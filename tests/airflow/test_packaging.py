@@ -13,7 +13,7 @@ import airflow_hiveacid
 from airflow_hiveacid.cluster import packaged
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.provider_info import PACKAGES
-from hiveacid.errors import ApplicationNotFound
+from hiveacid.errors import SoftwareMissing
 from hiveacid.public_names import homes
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
@@ -89,7 +89,7 @@ def test_the_examples_are_found_in_both(wheel):
 
 def test_a_missing_application_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(packaged, "_PACKAGE", tmp_path / "airflow_hiveacid")
-    with pytest.raises(ApplicationNotFound, match=str(tmp_path / "spark_apps" / "run.py")):
+    with pytest.raises(SoftwareMissing, match=str(tmp_path / "spark_apps" / "run.py")):
         spark_app_path()
 
 

@@ -10,13 +10,14 @@ from airflow.api_fastapi.app import get_auth_manager
 
 from airflow_hiveacid.plugin import metastores
 from hiveacid.cli.main import main
+from hiveacid.erasure.requests import Eraser
 from hiveacid.jobs import EraseJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
-from hiveacid.worker.erasure import Eraser
 from tests.airflow.page_users import bearer
+from tests.conftest import KEY_FILE
 from tests.fakes.metastore import FakeMetastore
 
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
@@ -119,16 +120,15 @@ def test_a_damaged_record_does_not_hide_other_requests(shop):
     record.write_text("{")
     damaged, whole = shop.listed()
     assert (damaged["request"], damaged["tables"]) == ("r1", [])
-    assert "no readable record" in damaged["problem"]
+    assert "cannot be read as the record of a request" in damaged["problem"]
     assert (whole["request"], whole["problem"]) == ("r2", "")
 
 
-def test_forged_entries_hide_no_other_request(shop, tmp_path, monkeypatch):
-    key = tmp_path / "key"
-    key.write_text("0123456789abcdef")
+def test_forged_entries_hide_no_other_request(shop, signing_key, monkeypatch):
+    monkeypatch.delenv(KEY_FILE)
     with Transaction(shop.client, reads=[TableRef.parse("default.orders")]):
         shop.erase("unsigned", "orders")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
+    monkeypatch.setenv(KEY_FILE, str(signing_key))
     shop.erase("r2", "visits")
     folder = Path(shop.folder.removeprefix("file:"))
     shutil.copytree(folder / "r2", folder / "copied")
@@ -140,7 +140,7 @@ def test_forged_entries_hide_no_other_request(shop, tmp_path, monkeypatch):
     assert sorted(shown) == ["copied", "file"]
     assert all(shown.values())
     # A server without the key shows what it cannot verify, and the requests of workers with one.
-    key.unlink()
+    signing_key.unlink()
     shown = {each["request"]: each["problem"] for each in shop.listed()}
     assert (shown["r2"], shown["unsigned"]) == ("", "")
 
@@ -166,10 +166,7 @@ def test_a_request_that_is_made_again_is_read_again(shop):
     assert (again["is_certified"], again["tables"][0]["table"]) == (False, "default.visits")
 
 
-def test_a_certificate_is_shown_to_viewers_and_saved_by_others(shop, tmp_path, monkeypatch):
-    key = tmp_path / "key"
-    key.write_text("0123456789abcdef")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
+def test_a_certificate_is_shown_to_viewers_and_saved_by_others(shop, signing_key, monkeypatch):
     assert shop.get(CERTIFICATE).status_code == 404
     shop.erase("done", "orders", "visits")
     shown = shop.get(CERTIFICATE).json()
@@ -184,11 +181,11 @@ def test_a_certificate_is_shown_to_viewers_and_saved_by_others(shop, tmp_path, m
     salted = answer.json()["keys"]
     assert len(salted) == 2
     assert not any(each in json.dumps(shown) for each in salted)
-    key.write_text("another key of 16 bytes")
+    signing_key.write_text("another key of 16 bytes")
     assert shop.get(CERTIFICATE).json()["signature"] == "invalid"
-    key.unlink()
+    signing_key.unlink()
     assert shop.get(CERTIFICATE).json()["signature"] == "no key"
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", "")
+    monkeypatch.setenv(KEY_FILE, "")
     assert shop.get(CERTIFICATE).json()["signature"] == "no key"
 
 

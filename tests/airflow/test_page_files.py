@@ -19,9 +19,9 @@ from hiveacid.metastore.thrift import idl_tables
 from tests.airflow.page_users import bearer
 from tests.fakes.metastore import FakeMetastore
 from tests.places import place_of
+from tests.records.forged_notes import forge_note
 from tests.silent_host import silent_host
 from tests.upkeep.acid_folders import AcidFolders
-from tests.upkeep.forged_notes import forge_note
 
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 

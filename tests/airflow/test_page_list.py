@@ -407,6 +407,17 @@ def test_a_function_that_returns_statements_declares_no_table():
     assert tables_of(serialized(dag)) == DagTables((), complete=False)
 
 
+def test_a_function_that_returns_a_source_declares_the_target_only():
+    with DAG("d") as dag:
+
+        @task.hive_acid_insert(target="sales.orders")
+        def load():
+            return {"name": "sales.feed"}
+
+        load()
+    assert tables_of(serialized(dag)) == DagTables(("sales.orders",), complete=False)
+
+
 def test_a_sensor_of_a_mirror_declares_the_hive_table():
     with DAG("d") as dag:
         HiveAcidMirrorFreshSensor(task_id="s", target="sales.orders", table="lake.orders")

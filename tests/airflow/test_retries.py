@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import (
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.retries import hive_acid_retry_policy
 from hiveacid import errors
+from hiveacid.jobs.write_jobs import skipping_empty_sources
 
 try:
     from airflow.sdk import RetryAction
@@ -50,9 +51,7 @@ def test_every_error_of_a_hook_is_tried_again_soon_later_or_never(error):
 @pytest.mark.parametrize("error", ERRORS)
 def test_every_error_of_our_tasks_is_tried_again_soon_later_or_never(error):
     failure = task_failure(error("It happened."))
-    if error is errors.SourceSkipped:
-        assert isinstance(failure, AirflowSkipException)
-    elif due(error) is None:
+    if due(error) is None:
         # Airflow fails the task without asking any policy.
         assert isinstance(failure, HiveAcidTaskRefused)
     else:
@@ -60,6 +59,12 @@ def test_every_error_of_our_tasks_is_tried_again_soon_later_or_never(error):
             RetryAction.RETRY,
             due(error),
         )
+
+
+def test_a_task_whose_job_skips_an_empty_source_is_skipped():
+    with pytest.raises(errors.EmptySource) as empty, skipping_empty_sources("skip"):
+        raise errors.EmptySource("There are no rows.")
+    assert isinstance(task_failure(empty.value), AirflowSkipException)
 
 
 @needs_policies

@@ -33,7 +33,6 @@ from hiveacid.errors import (
     InvalidJob,
     MetastoreUnreachable,
     NoTicket,
-    StorageLoginFailed,
     StorageUnreachable,
     UnsupportedMetastore,
 )
@@ -209,7 +208,7 @@ def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
         sensor.poke({})
 
 
-@pytest.mark.parametrize("error", [NoTicket, StorageLoginFailed, StorageUnreachable])
+@pytest.mark.parametrize("error", [NoTicket, StorageUnreachable])
 def test_an_expired_ticket_is_tolerated_until_a_possible_renewal(error, orders, monkeypatch):
     away = Away(monkeypatch)
     away.go(error)

@@ -14,7 +14,7 @@ from hiveacid.drivers.spark_support import (
     installed_spark,
     require_supported_spark,
 )
-from hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 
 
 def installed(folder: Path, version: str, scala: str = "2.12") -> Path:
@@ -43,7 +43,7 @@ def test_newer_minor_versions_are_accepted_with_a_warning(version):
 
 @pytest.mark.parametrize("version", ["2.4.8", "3.4.4", "3.3.2-amzn-0", "5.0.0"])
 def test_other_versions_are_refused_with_a_remedy(version):
-    with pytest.raises(UnsupportedSpark, match=f"/opt/spark is Spark {version}") as caught:
+    with pytest.raises(SoftwareMissing, match=f"/opt/spark is Spark {version}") as caught:
         require_supported_spark(version, "/opt/spark")
     assert "SPARK_HOME" in caught.value.remedy
 
@@ -102,7 +102,7 @@ def run_application(tmp_path):
 
 def test_a_driver_on_an_old_python_says_so(run_application):
     line = run_application("sys.version_info, sys.version = (3, 9, 18), '3.9.18 (main)'")
-    assert line.startswith("UnsupportedSpark: the driver runs on Python 3.9.18;")
+    assert line.startswith("SoftwareMissing: the driver runs on Python 3.9.18;")
     assert "spark.pyspark.python" in line
 
 
@@ -114,14 +114,14 @@ def test_a_driver_of_an_old_spark_says_so(run_application):
         sys.modules["pyspark"].__version__ = "3.3.2"
         """
     )
-    assert line.startswith("UnsupportedSpark: The driver is Spark 3.3.2;")
+    assert line.startswith("SoftwareMissing: The driver is Spark 3.3.2;")
     assert "SPARK_HOME" in line
 
 
 @pytest.mark.parametrize("package", OLDEST_PACKAGES)
 def test_a_driver_without_a_package_says_so(run_application, package):
     line = run_application(f"sys.modules[{package!r}] = None")
-    assert line.startswith(f"UnsupportedSpark: The driver's Python cannot import {package}:")
+    assert line.startswith(f"SoftwareMissing: The driver's Python cannot import {package}:")
     assert "spark.pyspark.python" in line
 
 
@@ -134,5 +134,5 @@ def test_a_driver_with_an_old_package_says_so(run_application, package, version)
         sys.modules[{package!r}].__version__ = {version!r}
         """
     )
-    assert line.startswith(f"UnsupportedSpark: The driver has {package} {version};")
+    assert line.startswith(f"SoftwareMissing: The driver has {package} {version};")
     assert "spark.archives" in line

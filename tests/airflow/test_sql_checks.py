@@ -23,9 +23,9 @@ from airflow.providers.common.sql.sensors.sql import SqlSensor
 from airflow.sdk import BaseHook
 from airflow.sdk.execution_time import macros
 
-from airflow_hiveacid import HiveAcidSqlOperator, WorkerTable
+from airflow_hiveacid import AcidTable, HiveAcidSqlOperator
 from airflow_hiveacid.hooks import HiveAcidSqlHook
-from hiveacid.errors import AccessRefused, HiveAcidError, NotTransactional, UserError
+from hiveacid.errors import AccessRefused, HiveAcidError, UserError, WrongTableKind
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
@@ -66,7 +66,7 @@ def orders(
         for id_, price in prices.items()
     ]
     schema = pa.schema({"id": pa.int32(), "price": pa.decimal128(5, 2), "day": pa.string()})
-    with WorkerTable(f"{database}.orders", client.options) as table:
+    with AcidTable(f"{database}.orders", client.options, run_in="worker") as table:
         table.append(pa.Table.from_pylist(rows, schema))
         table.delete("id = 3")
     return f"{database}.orders"
@@ -220,7 +220,7 @@ def test_a_query_sees_one_snapshot(
         if not txn.write_ids:
             reads.append(txn)
             assert [lock.table for lock in client.show_locks()] == [TableRef.parse(orders)]
-            with WorkerTable(orders, client.options) as table:
+            with AcidTable(orders, client.options, run_in="worker") as table:
                 table.append(pa.table({"id": pa.array([6], pa.int32()), "day": ["2026-05-01"]}))
         return found
 
@@ -248,7 +248,7 @@ def test_a_query_sees_one_snapshot(
         ("SELECT nothing FROM {orders}", duckdb.BinderException, "nothing"),
         ("SELECT CAST(day AS int) FROM {orders}", duckdb.ConversionException, "2026-05-0"),
         ("SELECT * FROM {orders}_2", HiveAcidError, "orders_2"),
-        ("SELECT * FROM {database}.plain", NotTransactional, "plain"),
+        ("SELECT * FROM {database}.plain", WrongTableKind, "plain"),
     ],
 )
 def test_all_else_is_refused_and_ends_the_transaction(

@@ -40,6 +40,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.hooks.tasks import HiveAcidTaskRefused
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import (
     AnalyzeJob,
@@ -139,16 +140,20 @@ LITERALS: dict[str, Any] = {
     "worker": WorkerLimits(max_copied_bytes=1),
 }
 TEMPLATE = "{{ params.value }}"
-FIELDS = [
-    pytest.param(class_, field, id=f"{class_.__name__}.{field}")
-    for class_ in CLASSES
-    for field in class_.template_fields
+# What a text may be mistaken for, in a field of each form.
+TEXTS = [20261101, date(2026, 11, 1), "007", "1.10", "'a'", "True"]
+FORMS = [(HiveAcidDeleteOperator, "properties_file"), (HiveAcidDeleteOperator, "conf")]
+
+
+def fields_of(class_: type[NamedTemplateFields]) -> list[str]:
+    """The template fields but the job, and those of which another one decides."""
     # The consumer determines the changes that are applied once.
-    if field != "job"
-    and (class_ is not HiveAcidChangesOperator or field not in ("once_per", "apply_again"))
-]
-TEXT_FIELDS = [each for each in FIELDS if each.values[1] in each.values[0].text_fields]
-OTHER_FIELDS = [each for each in FIELDS if each not in TEXT_FIELDS]
+    others = ("once_per", "apply_again") if class_ is HiveAcidChangesOperator else ()
+    return [field for field in class_.template_fields if field not in ("job", *others)]
+
+
+def text_fields_of(class_: type[NamedTemplateFields]) -> list[str]:
+    return [field for field in fields_of(class_) if field in class_.text_fields]
 
 
 @dataclass
@@ -189,29 +194,35 @@ def test_every_operator_and_sensor_is_covered() -> None:
     assert found == set(CLASSES)
 
 
-@pytest.mark.parametrize(("class_", "field"), FIELDS)
-def test_a_literal_is_unchanged(class_: type[NamedTemplateFields], field: str) -> None:
-    given = LITERALS[field]
-    assert rendered(class_, field, given) == given
+def test_every_job_is_run_by_one_class() -> None:
+    for class_ in CLASSES.keys() - {HiveAcidMaintainOperator}:
+        if not class_.__module__.startswith("airflow_hiveacid.sensors"):
+            assert class_._run is HiveAcidJobOperator._run  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("class_", "field"), FIELDS)
-def test_a_field_takes_the_output_of_another_task(
-    class_: type[NamedTemplateFields], field: str
-) -> None:
-    with DAG("d", schedule=None):
+@pytest.mark.parametrize("class_", CLASSES)
+def test_a_literal_is_unchanged(class_: type[NamedTemplateFields]) -> None:
+    for field in fields_of(class_):
+        given = LITERALS[field]
+        assert rendered(class_, field, given) == given, field
 
-        @task
-        def other() -> Any: ...
 
-        output: XComArg = other()
-        operator = make(class_, **{field: output})
-        assert operator.upstream_task_ids == {"other"}
-        literal = LITERALS[field]
-        if isinstance(literal, dict):
-            make(class_, **{"task_id": "u", field: dict.fromkeys(literal, output)})
-        if isinstance(literal, list):
-            make(class_, **{"task_id": "u", field: [output]})
+@pytest.mark.parametrize("class_", CLASSES)
+def test_a_field_takes_the_output_of_another_task(class_: type[NamedTemplateFields]) -> None:
+    for field in fields_of(class_):
+        with DAG("d", schedule=None):
+
+            @task
+            def other() -> Any: ...
+
+            output: XComArg = other()
+            operator = make(class_, **{field: output})
+            assert operator.upstream_task_ids == {"other"}, field
+            literal = LITERALS[field]
+            if isinstance(literal, dict):
+                make(class_, **{"task_id": "u", field: dict.fromkeys(literal, output)})
+            if isinstance(literal, list):
+                make(class_, **{"task_id": "u", field: [output]})
 
 
 @pytest.mark.parametrize("class_", CLASSES)
@@ -222,35 +233,45 @@ def test_a_job_is_an_object(class_: type[NamedTemplateFields]) -> None:
         make(class_, job=Output(None))
 
 
-@pytest.mark.parametrize("value", [20261101, date(2026, 11, 1), "007", "1.10", "'a'", "True"])
-@pytest.mark.parametrize(("class_", "field"), TEXT_FIELDS)
-def test_texts_stay_texts_in_a_dag_of_native_objects(
-    class_: type[NamedTemplateFields], field: str, value: Any
-) -> None:
+def check_that_a_text_stays(class_: type[NamedTemplateFields], field: str, value: Any) -> None:
     expected = like_a_literal(field, str(value))
-    assert rendered(class_, field, like_a_literal(field, TEMPLATE), value) == expected
-    assert rendered(class_, field, Output(like_a_literal(field, value))) == expected
+    assert rendered(class_, field, like_a_literal(field, TEMPLATE), value) == expected, field
+    assert rendered(class_, field, Output(like_a_literal(field, value))) == expected, field
 
 
-@pytest.mark.parametrize(("class_", "field"), TEXT_FIELDS)
-def test_the_output_of_a_task_is_no_template(class_: type[NamedTemplateFields], field: str) -> None:
-    given = like_a_literal(field, TEMPLATE)
-    assert rendered(class_, field, Output(given), "secret") == given
+@pytest.mark.parametrize("class_", CLASSES)
+def test_texts_stay_texts_in_a_dag_of_native_objects(class_: type[NamedTemplateFields]) -> None:
+    for field in text_fields_of(class_):
+        check_that_a_text_stays(class_, field, 20261101)
 
 
-@pytest.mark.parametrize("value", [7, date(2026, 11, 1), ["a"], {"a": 1}])
-@pytest.mark.parametrize(("class_", "field"), OTHER_FIELDS)
-def test_other_fields_become_native_objects(
-    class_: type[NamedTemplateFields], field: str, value: Any
-) -> None:
-    assert rendered(class_, field, TEMPLATE, value) == value
-    assert rendered(class_, field, Output(value)) == value
+@pytest.mark.parametrize("value", TEXTS)
+def test_a_text_of_any_form_stays_a_text(value: Any) -> None:
+    for class_, field in FORMS:
+        assert field in text_fields_of(class_)
+        check_that_a_text_stays(class_, field, value)
 
 
-@pytest.mark.parametrize(("class_", "field"), FIELDS)
-def test_none_is_not_the_default(class_: type[NamedTemplateFields], field: str) -> None:
-    with pytest.raises(HiveAcidTaskRefused, match=f"{field} of {class_.__name__} 't' is None"):
-        rendered(class_, field, Output(None))
+@pytest.mark.parametrize("class_", CLASSES)
+def test_the_output_of_a_task_is_no_template(class_: type[NamedTemplateFields]) -> None:
+    for field in text_fields_of(class_):
+        given = like_a_literal(field, TEMPLATE)
+        assert rendered(class_, field, Output(given), "secret") == given, field
+
+
+@pytest.mark.parametrize("class_", CLASSES)
+def test_other_fields_become_native_objects(class_: type[NamedTemplateFields]) -> None:
+    for field in sorted({*fields_of(class_)} - {*text_fields_of(class_)}):
+        for value in (7, date(2026, 11, 1), ["a"], {"a": 1}):
+            assert rendered(class_, field, TEMPLATE, value) == value, field
+            assert rendered(class_, field, Output(value)) == value, field
+
+
+@pytest.mark.parametrize("class_", CLASSES)
+def test_none_is_not_the_default(class_: type[NamedTemplateFields]) -> None:
+    for field in fields_of(class_):
+        with pytest.raises(HiveAcidTaskRefused, match=f"{field} of {class_.__name__} 't' is None"):
+            rendered(class_, field, Output(None))
 
 
 def test_none_within_a_field_is_a_value() -> None:

@@ -1,4 +1,4 @@
-"""`hiveacid apply-again`: runs that are applied once more."""
+"""`hiveacid history --apply-again`: runs that are applied once more."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,6 @@ import pytest
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import RenameTableJob
-from hiveacid.jobs.options import STATEMENT_LENGTH, statement_token
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
@@ -16,6 +15,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.records.table_history import forget_run
 from hiveacid.rules.names import RUN_NOTES, TableRef
+from hiveacid.rules.run_tokens import STATEMENT_LENGTH, statement_token
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.worker.run import change_rows
@@ -44,12 +44,18 @@ def apply(client: MetastoreClient, job: TransactionJob | InsertJob) -> RunReport
 
 def test_a_run_is_described_and_then_forgotten_in_all_its_tables(client, job, hiveacid) -> None:
     applied = apply(client, job)
-    status, said = hiveacid("apply-again", job.target, RUN)
+    status, said = hiveacid("history", job.target, "--apply-again", RUN)
     assert status == 0
     assert f"2 rows inserted, 0 updated, 0 deleted (transaction {applied.txn_id})" in said
     assert "With --yes, the next attempt of the run applies it again" in said
     assert apply(client, job).already_done
-    _, said = hiveacid("apply-again", job.target, RUN, "--yes")
+    _, printed = hiveacid("history", job.target, "--apply-again", RUN, "--json")
+    described = json.loads(printed)
+    assert (described["dry_run"], [run["rows_inserted"] for run in described["runs"]]) == (
+        True,
+        [2],
+    )
+    _, said = hiveacid("history", job.target, "--apply-again", RUN, "--yes")
     assert "\nThe next attempt of the run applies it again" in said
     again = apply(client, job)
     assert (again.already_done, again.rows_inserted) == (False, 2)

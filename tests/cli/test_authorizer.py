@@ -45,8 +45,9 @@ def tables(client, database):
 @pytest.mark.parametrize(
     ("command", "action"),
     [
-        ("inspect {}", "read"),
+        ("cat {} --directories", "read"),
         ("history {}", "read"),
+        ("history {} --apply-again run", "read"),
         ("plan {}", "read"),
         ("cat {}", "read"),
         ("locks {}", "read"),
@@ -135,3 +136,9 @@ def test_a_scan_asks_for_its_task_or_its_user(hms, tables, database, use, monkey
     use("refuse_secret")
     with pytest.raises(AccessRefused, match=r"dag:d may not read \w+\.secret"):
         TableScan(f"{database}.secret", hms.uri)
+
+
+def test_a_run_is_applied_again_only_with_an_access_of_its_own(hiveacid, tables, database, use):
+    use("refuse_changes")
+    status, printed = hiveacid("history", f"{database}.open", "--apply-again", "run")
+    assert (status, f"{USER} may not apply_again {database}.open" in printed) == (20, True), printed

@@ -58,7 +58,9 @@ def test_a_table_shows_what_is_committed(client, database, hiveacid):
         "b": "upd",
     }
     assert len(after) == 4
-    (state,) = json.loads(hiveacid("inspect", ref.full_name, "--json")[1])["partitions"]
+    (state,) = json.loads(hiveacid("cat", ref.full_name, "--directories", "--json")[1])[
+        "partitions"
+    ]
     assert state["deltas"][0] == "delta_0000001_0000001_0000"
 
 
@@ -103,7 +105,7 @@ def test_partitions_are_read_in_any_place(client, database, hiveacid, tmp_path):
     write(client, ref, end=client.commit_txn)
     printed = rows(hiveacid("cat", ref.full_name, "--json"))
     assert sorted((row["n"], row["day"]) for row in printed) == [(1, "a b/c"), (2, None)]
-    states = json.loads(hiveacid("inspect", ref.full_name, "--json")[1])["partitions"]
+    states = json.loads(hiveacid("cat", ref.full_name, "--directories", "--json")[1])["partitions"]
     names = {"n=1/day=a b%2Fc", "n=2/day=__HIVE_DEFAULT_PARTITION__"}
     assert {state["partition"] for state in states} == names
 
@@ -135,18 +137,18 @@ def test_nothing_is_left_behind(client, database, hiveacid):
     assert set(client.get_open_txns().open_txns) <= before
 
 
-@pytest.mark.parametrize("command", ["cat", "inspect"])
-def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveacid, command):
+@pytest.mark.parametrize("options", [(), ("--directories",)])
+def test_a_table_that_cannot_be_shown_is_a_clear_error(client, database, hiveacid, options):
     client.create_table(HiveTable.new(TableRef(database, "n"), [ID], kind=TableKind.NOT_ACID))
-    assert hiveacid(command, f"{database}.n") == (
+    assert hiveacid("cat", f"{database}.n", *options) == (
         20,
         f"hiveacid: {database}.n is not a transactional table. "
         "Use a table created with TBLPROPERTIES ('transactional'='true').\n",
     )
-    status, said = hiveacid(command, f"{database}.missing")
+    status, said = hiveacid("cat", f"{database}.missing", *options)
     assert status == 20
     assert f"{database}.missing" in said
-    assert hiveacid(command, "missing")[0] == 20
+    assert hiveacid("cat", "missing", *options)[0] == 20
 
 
 @pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.JSON])
@@ -162,7 +164,9 @@ def test_an_insert_only_table_is_inspected_and_printed(client, database, hiveaci
     else:
         parquet.write_table(written, delta / "000000_0")
     write(client, ref, end=client.commit_txn)
-    (state,) = json.loads(hiveacid("inspect", ref.full_name, "--json")[1])["partitions"]
+    (state,) = json.loads(hiveacid("cat", ref.full_name, "--directories", "--json")[1])[
+        "partitions"
+    ]
     assert state["deltas"] == [delta.name]
     if form is StorageFormat.JSON:
         status, said = hiveacid("cat", ref.full_name)

@@ -9,12 +9,11 @@ from hiveacid.jobs.job import Access
 
 # The arguments of each command, with its table and action for the authorizer.
 ARGUMENTS = {
-    "inspect hr.t": ("hr.t", "read"),
-    "inspect --path /x --write-ids hr.t:5:9223372036854775807::": ("*", "read"),
+    "cat --directories hr.t": ("hr.t", "read"),
     "cat hr.t": ("hr.t", "read"),
     "cat --path /x --write-ids hr.t:5:9223372036854775807::": ("*", "read"),
     "history hr.t": ("hr.t", "read"),
-    "diff hr.t 1": ("hr.t", "read"),
+    "changes --count hr.t 1": ("hr.t", "read"),
     "changes hr.t 1": ("hr.t", "read"),
     "plan hr.t": ("hr.t", "read"),
     "plan --conflicts": ("*", "read"),
@@ -23,7 +22,7 @@ ARGUMENTS = {
     "purge hr.t": ("hr.t", "purge"),
     "to-iceberg hr.t lake.t": ("hr.t", "read"),
     "compare-iceberg hr.t lake.t": ("hr.t", "read"),
-    "apply-again hr.t run": ("hr.t", "apply_again"),
+    "history hr.t --apply-again run": ("hr.t", "read"),
     "consumers list hr.t": ("hr.t", "read"),
     "mirrors list hr.t": ("hr.t", "read"),
     "consumers hr.t": ("hr.t", "read"),
@@ -66,3 +65,8 @@ def test_a_command_has_an_access(text: str, access: tuple[str, str]) -> None:
 def test_no_command_is_without_a_case() -> None:
     assert {command.name for command in COMMANDS if command.asks} == ASKING
     assert {text.split()[0] for text in ARGUMENTS} | ASKING == {each.name for each in COMMANDS}
+
+
+def test_there_are_at_most_25_commands() -> None:
+    """Commands that are one act are one command with an option."""
+    assert len(COMMANDS) <= 25

@@ -4,8 +4,8 @@ import pytest
 
 from hiveacid.jobs.definition_jobs import CreateTableJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.answers import create_statement
 
 

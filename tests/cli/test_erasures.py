@@ -11,11 +11,12 @@ import pytest
 from pyarrow import parquet
 
 from hiveacid.cli.main import main
-from hiveacid.errors import AccessRefused, CorruptFile, KeysLeft
+from hiveacid.errors import AccessRefused, CheckFailed, CorruptFile
 from hiveacid.jobs.erase_job import token_of_request
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
+from tests.conftest import KEY_FILE
 from tests.places import place_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -112,7 +113,7 @@ def test_a_verification_finds_a_file_that_was_copied_back(shell: Shell, tmp_path
     assert shell.erase()[0] == 0
     shutil.copytree(tmp_path / "backup", shell.folder / delta.name)
     status, printed = shell.verify()
-    assert status == KeysLeft.exit_code
+    assert status == CheckFailed.exit_code
     assert "1 file holds keys of the request r1" in printed
     assert delta.name in printed
     # The keys of others were never there.
@@ -132,7 +133,7 @@ def test_a_verification_searches_the_mirrors_that_it_is_given(shell: Shell, tmp_
     assert shell.verify(*mirror)[0] == 0
     parquet.write_table(pa.table({"who": KEYS[:1]}), data / "old.parquet")
     status, printed = shell.verify(*mirror)
-    assert (status, "old.parquet: Rows have keys." in printed) == (KeysLeft.exit_code, True)
+    assert (status, "old.parquet: Rows have keys." in printed) == (CheckFailed.exit_code, True)
     assert shell.verify()[0] == 0
 
 
@@ -144,22 +145,19 @@ def test_a_verification_does_not_pass_over_a_column_with_another_name(shell: She
 
 
 def test_a_signature_shows_a_changed_certificate(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = tmp_path / "key"
-    key.write_text("a secret of thirty two characters")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
     assert shell.erase()[0] == 0
     assert "signature: valid" in shell.verify()[1]
     path = shell.requests / "r1" / "certificate.json"
     certificate = json.loads(path.read_text())
-    assert key.read_text() not in path.read_text()
+    assert signing_key.read_text() not in path.read_text()
     path.write_text(json.dumps({**certificate, "deleted_at": "2020-01-01T00:00:00+00:00"}))
     status, printed = shell.verify()
-    assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
-    key.write_text("short")
+    assert (status, "does not have its signature" in printed) == (CheckFailed.exit_code, True)
+    signing_key.write_text("short")
     assert "less than 16 bytes" in shell.verify()[1]
-    monkeypatch.delenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE")
+    monkeypatch.delenv(KEY_FILE)
     assert "signature: no key" in shell.verify()[1]
 
 
@@ -210,7 +208,7 @@ def test_one_foreign_request_stops_neither_the_list_nor_the_others(
     assert "3 requests" in printed
     assert "foreign: os:" in printed
     assert "may not erase other.t" in printed
-    assert "damaged has no readable record" in printed
+    assert "damaged/record/1.json cannot be read as the record of a request" in printed
     assert "waits: reader" in printed
     assert shell.erasures("foreign")[0] == AccessRefused.exit_code
     status, printed = shell.erasures("--continue")
@@ -220,15 +218,14 @@ def test_one_foreign_request_stops_neither_the_list_nor_the_others(
 
 
 def test_a_verification_needs_the_signature_if_there_is_a_key(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(KEY_FILE)
     assert shell.erase()[0] == 0
     assert "signature: unsigned" in shell.verify()[1]
-    key = tmp_path / "key"
-    key.write_text("a secret of thirty two characters")
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE", str(key))
+    monkeypatch.setenv(KEY_FILE, str(signing_key))
     status, printed = shell.verify()
-    assert (status, "does not have its signature" in printed) == (KeysLeft.exit_code, True)
+    assert (status, "does not have its signature" in printed) == (CheckFailed.exit_code, True)
 
 
 def test_a_verification_searches_no_location_that_is_not_allowed(

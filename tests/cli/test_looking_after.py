@@ -184,7 +184,7 @@ def test_locks_are_shown_with_their_holders(client, database, hiveacid):
 
 @REAL
 def test_a_transaction_is_shown_and_aborted_with_a_reason(client, hiveacid):
-    txn_id = client.open_txn("ann", f"here/{TOKEN}", None)
+    txn_id = client.open_txn("ann", f"here~abcdef/{TOKEN}", None)
     listed = json.loads(hiveacid("txns", "--json")[1])
     (shown,) = (txn for txn in listed["open"] if txn["txn_id"] == txn_id)
     assert (shown["user"], shown["host"], shown["run_token"]) == ("ann", "here", TOKEN)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import JavaMissing
+from hiveacid.errors import SoftwareMissing
 from hiveacid.metastore.dev.distribution import find_java
 from tests.upkeep.acid_folders import AcidFolders
 
@@ -43,7 +43,7 @@ def no_java(request, tmp_path: Path, monkeypatch) -> None:
 def test_a_command_has_the_remedy_of_the_doctor(hms, client, database, no_java, arguments) -> None:
     table = f"{database}.t"
     AcidFolders.create(client, table).insert()
-    with pytest.raises(JavaMissing) as of_doctor:
+    with pytest.raises(SoftwareMissing) as of_doctor:
         find_java()
 
     words = [word.format(table) for word in arguments]
@@ -55,7 +55,7 @@ def test_a_command_has_the_remedy_of_the_doctor(hms, client, database, no_java, 
         check=False,
     )
 
-    assert ended.returncode == JavaMissing.exit_code
+    assert ended.returncode == SoftwareMissing.exit_code
     assert of_doctor.value.what in ended.stderr
     assert of_doctor.value.remedy in ended.stderr
     assert "JAVA_GATEWAY_EXITED" not in ended.stderr

@@ -409,8 +409,16 @@ def test_rows_of_a_table_are_selected_without_spark(hiveacid, client, database, 
 @pytest.mark.parametrize(
     "command",
     [
-        *("inspect {}", "history {}", "cat {}", "plan {}", "clean {}", "compact {}", "locks {}"),
-        *("consumers list {}", "mirrors list {}", "diff {} 0 1"),
+        *(
+            "cat {} --directories",
+            "history {}",
+            "cat {}",
+            "plan {}",
+            "clean {}",
+            "compact {}",
+            "locks {}",
+        ),
+        *("consumers list {}", "mirrors list {}", "changes --count {} 0 1"),
         *("sql DESCRIBE#{}", "sql EXPLAIN#DELETE#FROM#{}", "sql SELECT#a#FROM#{}"),
         *("sql SHOW#LOCKS#{}", "sql ALTER#TABLE#{}#ADD#COLUMNS#(b#int)", "sql SHOW#HISTORY#{}"),
     ],

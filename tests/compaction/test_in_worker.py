@@ -6,14 +6,14 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.report import CompactReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.compression import Codec
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.sql.script import to_jobs
 from hiveacid.storage.folder import LocalStorage
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.compaction.table import TableCompactor

@@ -18,12 +18,12 @@ from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.parser.script import to_jobs
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.compaction import CompactionType, Forecast
 from hiveacid.rules.compaction_policy import WorkerLimits
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark import compaction as engine_table
-from hiveacid.sql.script import to_jobs
 from hiveacid.upkeep.compaction.placement import compact, forecast, why_spark
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.worker.script import joined_script, rest_of_script, run_script_in_worker

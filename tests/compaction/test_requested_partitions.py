@@ -9,8 +9,8 @@ from hiveacid.jobs.report import CompactReport, PartitionReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import requested_partitions
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_script
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.worker.script import run_script_in_worker
 from tests.fakes.metastore import FakeMetastore

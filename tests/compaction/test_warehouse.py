@@ -252,7 +252,7 @@ def test_a_stop_ends_the_table_at_work_and_begins_no_other(
         report = maintainer.run()
     (stopped,) = report.tables
     assert stopped.error is not None
-    assert stopped.error.id == "WorkerFailed"
+    assert stopped.error.id == "JobFailed"
     assert stopper.tokens == CleanJob(target=stopped.table, run_token=TOKEN).tokens
     assert maintainer.tokens == ()
     for name, table in tables.items():

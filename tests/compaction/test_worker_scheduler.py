@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import UnsupportedFile, WorkerFailed
+from hiveacid.errors import JobFailed, UnsupportedFile
 from hiveacid.upkeep.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
 from tests.compaction import task_functions as functions
 
@@ -76,7 +76,7 @@ def test_arrow_shares_the_heap_of_a_process_that_only_runs_tasks(
 
 def test_a_bug_in_a_task_is_an_error_with_its_text(scheduler: WorkerScheduler) -> None:
     with (
-        pytest.raises(WorkerFailed, match="ValueError: a bug"),
+        pytest.raises(JobFailed, match="ValueError: a bug"),
         scheduler.tasks(1, "it", INLINE_BYTES) as tasks,
     ):
         tasks.run(functions.broken, [1])
@@ -84,7 +84,7 @@ def test_a_bug_in_a_task_is_an_error_with_its_text(scheduler: WorkerScheduler) -
 
 def test_after_a_lost_process_others_do_the_next_tasks(scheduler: WorkerScheduler) -> None:
     with (
-        pytest.raises(WorkerFailed, match=r"It: a process .* status -9") as lost,
+        pytest.raises(JobFailed, match=r"It: a process .* status -9") as lost,
         scheduler.tasks(1, "It", INLINE_BYTES) as tasks,
     ):
         tasks.run(functions.killed, [1])
@@ -106,12 +106,12 @@ def test_a_stop_ends_running_tasks_and_refuses_others(
         running = threads.submit(work)
         pid = int(fifo.read_text())
         scheduler.stop()
-        with pytest.raises(WorkerFailed, match=r"It was cancelled\."):
+        with pytest.raises(JobFailed, match=r"It was cancelled\."):
             running.result(SECONDS)
     assert has_ended(pid)
     for size in (0, INLINE_BYTES):
         with (
-            pytest.raises(WorkerFailed, match="cancelled"),
+            pytest.raises(JobFailed, match="cancelled"),
             scheduler.tasks(2, "It", size) as tasks,
         ):
             tasks.run(functions.doubled, [1])
@@ -132,7 +132,7 @@ def test_an_error_ends_the_tasks_of_its_transaction_only(
 
         with pytest.raises(KeyError):
             work()
-        with pytest.raises(WorkerFailed, match="cancelled"):
+        with pytest.raises(JobFailed, match="cancelled"):
             running[0].result(SECONDS)
         assert has_ended(pid)
         assert others.run(functions.doubled, [1]) == [2]

@@ -25,17 +25,20 @@ def only_hms4(test: Callable[..., None]) -> Any:
 
 
 def begin_write(
-    client: MetastoreClient, ref: TableRef, operation: Operation = Operation.INSERT
+    client: MetastoreClient,
+    ref: TableRef,
+    operation: Operation = Operation.INSERT,
+    partition: str = DAY,
 ) -> Transaction:
     return Transaction(
         client,
-        targets=[Target(ref, operation, partitioned=True, partitions=[DAY])],
+        targets=[Target(ref, operation, partitioned=True, partitions=[partition])],
         lock_wait_seconds=0,
     )
 
 
-def write(client: MetastoreClient, ref: TableRef) -> int:
-    with begin_write(client, ref) as transaction:
+def write(client: MetastoreClient, ref: TableRef, partition: str = DAY) -> int:
+    with begin_write(client, ref, partition=partition) as transaction:
         transaction.commit()
     return transaction.write_ids[ref.full_name]
 

@@ -10,12 +10,12 @@ from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
     LockTimeout,
-    NotTransactional,
     TableExists,
     TableNotFound,
     TransactionAborted,
     UnsupportedTable,
     UserError,
+    WrongTableKind,
 )
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -23,11 +23,11 @@ from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.txn.locks import LockRequest
 from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_jobs, to_script
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs, to_script
 from hiveacid.tables.definitions.answers import create_statement
 from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -295,7 +295,7 @@ def test_plain_tables_and_views_are_left_alone(client, database) -> None:
     ref = TableRef(database, "plain")
     client.create_table(HiveTable.new(ref, [HiveColumn("a", "int")], kind=TableKind.NOT_ACID))
     for change in ("RENAME TO x", "ADD COLUMNS (b int)", "SET TBLPROPERTIES ('a' = 'b')"):
-        with pytest.raises(NotTransactional):
+        with pytest.raises(WrongTableKind):
             run(client, f"ALTER TABLE {ref} {change}".replace("TO x", f"TO {database}.x"))
     view = HiveTable.new(TableRef(database, "v"), [HiveColumn("a", "int")])
     view.raw.tableType = "VIRTUAL_VIEW"

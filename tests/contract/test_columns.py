@@ -11,10 +11,10 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import all_constraints
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.constraints import Check
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import ColumnMapping
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.late_constraints import declare_late

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import MetastoreCallFailed
-from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import (
     CompactionQueue,
@@ -17,17 +16,12 @@ from hiveacid.metastore.compactions import (
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.owner import Snapshot
-from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.rules.compaction import CompactionType
-from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
-from tests.contract.compactions import needs_pools
+from tests.contract.compactions import DAY, MAJOR, MINOR, needs_pools, states, write
 from tests.fakes.compactions import Compactions
 from tests.fakes.metastore import FakeMetastore
 
 pytestmark = needs_pools
-MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
-DAY = "day=1"
 
 
 @pytest.fixture(
@@ -40,15 +34,6 @@ DAY = "day=1"
 def hms(request: pytest.FixtureRequest) -> EmbeddedMetastore | FakeMetastore:
     """Version 3 has no such queue."""
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def table(client: MetastoreClient, database: str) -> TableRef:
-    ref = TableRef(database, "events")
-    keys = [HiveColumn("day", "string")]
-    client.create_table(HiveTable.new(ref, [HiveColumn("id", "bigint")], partition_keys=keys))
-    write(client, ref)
-    return ref
 
 
 @pytest.fixture
@@ -66,14 +51,6 @@ def pool(table: TableRef) -> str:
     return f"pool of {table.database}"
 
 
-def write(client: MetastoreClient, ref: TableRef, partition: str = DAY) -> int:
-    with Transaction(
-        client, targets=[Target(ref, Operation.INSERT, partitioned=True, partitions=[partition])]
-    ) as transaction:
-        transaction.commit()
-    return transaction.write_ids[ref.full_name]
-
-
 def compact(client: MetastoreClient, queue: CompactionQueue, claimed: QueuedCompaction) -> int:
     """Make the calls of a worker after a successful compaction."""
     txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
@@ -89,10 +66,6 @@ def watermark(client: MetastoreClient, ref: TableRef) -> int:
 
 def is_open(client: MetastoreClient, txn: int) -> bool:
     return txn in Snapshot.take(client, []).txns.open
-
-
-def states(queue: CompactionQueue, ref: TableRef) -> list[str]:
-    return [entry.state for entry in queue.show(ref)]
 
 
 def test_a_request_goes_to_a_worker_of_its_pool_and_is_shown_all_the_way(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import ConsumerMismatch
+from hiveacid.errors import PositionMismatch
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import located
@@ -79,7 +79,7 @@ def test_a_cursor_that_outlives_its_table_is_refused(
         AcidFolders.create(client, folders.ref.full_name)
     assert consumer(client, folders.ref).after is None
     shutil.move(kept, folders.root / "_hiveacid_consumers")
-    with pytest.raises(ConsumerMismatch, match="belongs to"):
+    with pytest.raises(PositionMismatch, match="belongs to"):
         consumer(client, folders.ref)
     assert consumer_versions(folders.table) == {"log": 0}
     assert forget_consumer(client, folders.ref, "log")

@@ -11,10 +11,10 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, Sto
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.versions import REAL
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.parser.questions import Explain
+from hiveacid.parser.script import to_jobs, to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import Explain
-from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.answers import answer
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE

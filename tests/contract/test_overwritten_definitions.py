@@ -27,10 +27,10 @@ from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.thrift.idl import Call, ServerException
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import acting_after, acting_before

@@ -5,17 +5,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import TableExists
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.locations import partition_locations
 from hiveacid.metastore.table_rules import requested_partitions
+from hiveacid.parser.questions import Explain
+from hiveacid.parser.script import to_jobs, to_steps
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import Explain
-from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import TableFolders
 from hiveacid.upkeep.survey import Survey

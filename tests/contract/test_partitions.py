@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hiveacid.cli.explained import explain
+from hiveacid.api.explained import explain
 from hiveacid.errors import (
     InvalidJob,
     LockTimeout,
     MetastoreUnreachable,
-    NotTransactional,
     SharedLocation,
     TableExists,
     TableNotFound,
     UnsupportedTable,
     UserError,
     VersionGone,
+    WrongTableKind,
 )
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -28,14 +28,14 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.questions import Explain
+from hiveacid.parser.script import to_jobs, to_steps
 from hiveacid.records.table_history import table_history, version_of
 from hiveacid.rules.cleaning import PARTITIONS_DROPPED
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf
-from hiveacid.sql.questions import Explain
-from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.table_detail import table_detail
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -291,7 +291,7 @@ def test_tables_that_have_no_partitions_to_change(client, database) -> None:
         TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
     )
     client.call(idl_tables.create_table, plain.raw)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         run(client, f"ALTER TABLE {database}.plain ADD PARTITION (id = 1)")
 
 

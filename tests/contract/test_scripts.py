@@ -10,8 +10,8 @@ import pytest
 from hiveacid.errors import InvalidJob, TableNotFound
 from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs, to_script
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs, to_script
 from hiveacid.tables.definitions.run import run_ddl, run_script_of_ddl
 from tests.fakes.metastore import REAL_AND_FAKE
 

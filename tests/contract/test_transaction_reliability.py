@@ -200,9 +200,15 @@ def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
     abort_transactions(client.options, [TOKEN])
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.MERGE])
-@pytest.mark.parametrize("call", ["open_txns", "lock", "commit_txn"])
+@pytest.mark.parametrize(
+    ("call", "operation", "arrives"),
+    [
+        # All pairs.
+        *(("open_txns", Operation.INSERT, True), ("open_txns", Operation.MERGE, False)),
+        *(("lock", Operation.MERGE, True), ("lock", Operation.INSERT, False)),
+        *(("commit_txn", Operation.INSERT, True), ("commit_txn", Operation.MERGE, False)),
+    ],
+)
 def test_a_lost_answer_neither_loses_nor_doubles_anything(
     hms: EmbeddedMetastore,
     client: MetastoreClient,

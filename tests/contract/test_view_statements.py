@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.cli.explained import tables_read
+from hiveacid.api.explained import tables_read
 from hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
 from hiveacid.jobs.definition_jobs import CreateViewJob
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import ShowViews
+from hiveacid.parser.script import to_jobs, to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import ShowViews
-from hiveacid.sql.script import to_jobs, to_steps
 from hiveacid.tables.definitions.answers import answer
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.definitions.views import create_view

@@ -12,15 +12,15 @@ from typing import Any
 import duckdb
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import CheckFailed
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from tests.differential.random_statements import RandomStatements
 from tests.differential.shape import Shape
 from tests.differential.statements import (
@@ -93,7 +93,9 @@ class History:
                 except Exception as error:
                     what = f"{type(error).__name__}: {error}"
                     raise Differs(number, f"{statement.sql()}\n{what}") from error
-            with AcidTable(f"{database}.{TARGET}", world.metastore, spark=world.spark) as acid:
+            with AcidTable(
+                f"{database}.{TARGET}", world.metastore, spark=world.spark, run_in="spark"
+            ) as acid:
                 self._compare(referee, [row.asDict() for row in acid.to_df().collect()], "frame")
             table = world.client.get_table(TableRef(database, TARGET))
             end = len(self.statements) - 1
@@ -142,7 +144,7 @@ class History:
             expected = None
         try:
             report = run(world.spark, job)
-        except DuplicateMergeKeys:
+        except CheckFailed:
             assert expected is None, "refused for duplicate keys, of which DuckDB knows nothing"
         else:
             assert expected is not None, "done, although there are duplicate keys"
@@ -218,7 +220,9 @@ class History:
                 num_buckets=-1,
             )
             world.client.create_table(flat.table(TableRef(database, OTHER)))
-            with AcidTable(f"{database}.{OTHER}", world.metastore, spark=world.spark) as other:
+            with AcidTable(
+                f"{database}.{OTHER}", world.metastore, spark=world.spark, run_in="spark"
+            ) as other:
                 other.append(world.spark.sql(self.others))
             yield database
         finally:

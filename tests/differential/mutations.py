@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from hiveacid.sql.statement import tokens_of
+from hiveacid.parser.statement import tokens_of
 
 EXPRESSIONS = (
     *("1", "s.b", "t.a + 1", "upper(t.c)", "NULL", "CASE WHEN t.a > 1 THEN 'x' ELSE t.c END"),

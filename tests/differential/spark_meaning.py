@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.sources import QuerySource, Source, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.merge import (
     Clause,
     Matched,
@@ -21,7 +22,6 @@ from hiveacid.rules.merge import (
     NotMatchedInsert,
 )
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
-from hiveacid.sql.script import to_jobs
 
 Meaning = tuple[object, ...]
 _NUMBERS = re.compile(r"#\d+L?|__auto_generated_subquery_name")

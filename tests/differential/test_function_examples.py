@@ -10,15 +10,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import HiveAcidError, SparkJobFailed
+from hiveacid.errors import HiveAcidError, JobFailed
 from hiveacid.jobs.job import Job
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
 from hiveacid.spark.session import scan_session
-from hiveacid.sql.script import to_jobs
 from tests.differential.function_examples import SOURCE, START, Example, Trial, examples, trials
 from tests.rows import unordered_rows_of
 
@@ -112,7 +112,7 @@ class _World:
         text = str(error)
         if self._found() != self._rows:
             return f"failed, and changed rows: {text}"
-        if isinstance(error, SparkJobFailed) or "\n" in text or "+- " in text:
+        if isinstance(error, JobFailed) or "\n" in text or "+- " in text:
             return f"not an error of ours: {text[:300]}"
         if expected is not None and self._write_id() != before:
             return f"Spark has a result, and this failed after it began: {text[:300]}"

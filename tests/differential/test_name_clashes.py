@@ -11,15 +11,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from hiveacid.errors import HiveAcidError, SparkJobFailed
+from hiveacid.errors import HiveAcidError, JobFailed
 from hiveacid.jobs.job import Job
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import query_rows, run
 from hiveacid.spark.session import scan_session
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_steps
 from tests.differential.name_clashes import DATABASES, Clashes, Statement, Table
 from tests.fakes.metastore import FakeMetastore
 from tests.rows import unordered_rows_of
@@ -98,7 +98,7 @@ class _World:
             found = self._run(statement.text)
         except HiveAcidError as error:
             text = str(error)
-            unclear = isinstance(error, SparkJobFailed) or "\n" in text or "+- " in text
+            unclear = isinstance(error, JobFailed) or "\n" in text or "+- " in text
             return f"not an error of ours: {text[:300]}" if unclear else None
         if statement.target is not None:
             found = self._show(statement.target)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import HiveAcidError, SparkNeeded
 from hiveacid.jobs.checks import Check, Holds, InRange, NotNull, RowCount, Unique
 from hiveacid.jobs.options import MetastoreOptions
@@ -26,11 +27,10 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import publish_change, stage_change
@@ -143,7 +143,9 @@ class World:
         plain = {n: "string" if "char" in t else t for n, t in columns.items()}
         schema = ", ".join(f"{n} {t}" for n, t in plain.items())
         frame = self.spark.createDataFrame(rows, schema).coalesce(1)
-        with AcidTable(f"{self.database}.{name}", self.metastore, spark=self.spark) as table:
+        with AcidTable(
+            f"{self.database}.{name}", self.metastore, spark=self.spark, run_in="spark"
+        ) as table:
             table.append(frame)
 
     def check(self, statement: str, checks: Sequence[Check] = ()) -> None:
@@ -255,7 +257,9 @@ class World:
         shown = [f"'{n}', CAST({n}{' + 0.0D' * (n == 'f')} AS string)" for n in names]
         texts = []
         for name in BOTH:
-            with AcidTable(str(self._ref(name)), self.metastore, spark=self.spark) as table:
+            with AcidTable(
+                str(self._ref(name)), self.metastore, spark=self.spark, run_in="spark"
+            ) as table:
                 rows = table.to_df().selectExpr(f"to_json(map({', '.join(shown)})) AS row")
                 texts.append(sorted(row.row for row in rows.collect()))
         assert texts[0] == texts[1], statement

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hiveacid.cli.explained import effect_of, explained_locks
+from hiveacid.api.explained import effect_of, explained_locks
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.values.timestamps import is_marked
+from hiveacid.parser.questions import RowChange
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import RowChange
 from tests.places import place_of
 
 # A type, with the locked partitions; None for the table.

@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.compaction import compact_table
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import folder
 from tests.observers import At
@@ -24,9 +24,9 @@ LEFT = [(1, "a", "x"), (3, "c", "y"), (4, "d", "y")]
 
 def report_of_compaction(table: AcidTable, type_: str | None = None, **more: Any) -> CompactReport:
     """Compact a table; the report also describes the partitions that failed."""
-    options = table._options.options
+    options = table._engines.options.options
     job = CompactJob(target=table.ref.full_name, type=type_, **more, **options)  # type: ignore[arg-type]
-    return compact_table(lambda: table._spark, table._client, job, table._observers)
+    return compact_table(lambda: table._spark, table._client, job, table._engines.observers)
 
 
 class Case:
@@ -47,7 +47,12 @@ class Case:
     def open(self, *observers: At, wait: float = 30) -> AcidTable:
         options = WriteOptions(lock_wait_seconds=wait)
         return AcidTable(
-            self.name, self.uri, spark=self.spark, options=options, observers=observers
+            self.name,
+            self.uri,
+            spark=self.spark,
+            run_in="spark",
+            options=options,
+            observers=observers,
         )
 
     def frame(self, *rows: tuple[Any, ...]) -> DataFrame:

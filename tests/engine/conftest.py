@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.jobs.options import Place
+from hiveacid.api.table import AcidTable
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
@@ -30,7 +30,7 @@ def filled(
 ) -> Iterator[AcidTable]:
     """A partitioned table with the rows ROWS."""
     create(client, f"{database}.t", {"id": "int", "v": "int", "name": "string"}, {"day": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.createDataFrame(ROWS, SCHEMA))
         yield acid
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import PATIENCE_SECONDS, MetastoreOptions
 from hiveacid.metastore.thrift.answers import TxnState
@@ -17,7 +18,6 @@ from hiveacid.orc.format.streams import StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, Base, Delta, parse_directory
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import everything, folder, problems_of_keys
@@ -54,6 +54,7 @@ class Lost:
             self.case.name,
             MetastoreOptions(uris=self.case.uri, patience_seconds=patience),
             spark=self.case.spark,
+            run_in="spark",
             options=known,
             observers=observers,
         ) as table:

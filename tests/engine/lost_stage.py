@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import SparkJobFailed
-from hiveacid.spark.python.table import AcidTable
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import JobFailed
 from tests.engine.test_evaluated_once import Restless
 
 
@@ -39,13 +39,13 @@ def main(uri: str, table: str, change: str, folder: Path) -> None:
 
     restless = Restless(spark, folder / "seen").frame
     rows = restless.repartition(16, "id").mapInArrow(lose_shuffle_files, restless.schema)
-    with AcidTable(table, uri, spark=spark) as acid:
+    with AcidTable(table, uri, spark=spark, run_in="spark") as acid:
         try:
             if change == "insert":
                 acid.append(rows)
             else:
                 acid.merge(rows, "t.id = s.id").when_not_matched_insert_all().execute()
-        except SparkJobFailed as error:
+        except JobFailed as error:
             told = {"error": str(error), "retryable": error.retryable}
         else:
             told = {"error": "none", "retryable": False}

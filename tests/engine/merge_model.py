@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from hiveacid.spark.statements.methods import MergeBuilder
+from hiveacid.api.changes import MergeBuilder
 
 COLUMNS = ("id", "v", "name", "day")
 Row = tuple[Any, ...]

@@ -7,10 +7,10 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
-from hiveacid.errors import NotTransactional, TableReplaced, UnknownColumn, UserError
+from hiveacid.errors import TableReplaced, UnknownColumn, UserError, WrongTableKind
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_script
+from hiveacid.parser.script import to_script
 from hiveacid.tables.definitions.run import run_script_of_ddl
 from hiveacid.tables.statistics import analyze
 from tests.engine.acid_tables import create
@@ -59,7 +59,7 @@ def test_statistics_of_every_type_are_stored(spark, client, hms, database):
     ]
     shown = TYPES | {"code": "string"}
     schema = ", ".join(f"{name} {type_}" for name, type_ in shown.items())
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.createDataFrame([(*row, [1]) for row in rows], schema).coalesce(1))
         table.delete("t.id = -9")
         report = table.analyze()
@@ -277,5 +277,5 @@ def test_another_table_of_the_name_gets_no_statistics_of_the_first(make, monkeyp
 
 def test_a_table_that_is_not_transactional_is_refused(spark, client, database):
     create(client, f"{database}.plain", {"id": "int"}, parameters={"transactional": "false"})
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         analyze(client, AnalyzeJob(target=f"{database}.plain"))

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from hiveacid.jobs import UpdateJob
 from hiveacid.jobs.report import RunReport, ScriptReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import placed, to_script
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, watching
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import placed, to_script
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.script import joined_script, rest_of_script, run_script_in_worker

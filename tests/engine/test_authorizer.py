@@ -2,10 +2,11 @@
 
 import pytest
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import AccessRefused
 from hiveacid.jobs.sources import TableSource
 from hiveacid.spark.python.registered_tables import read_together, register_views
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from tests.engine.acid_tables import create
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -35,9 +36,9 @@ def tables(spark, client, database):
 def test_each_method_of_a_table_asks_for_its_action(spark, hms, tables, permitted):
     name, other = tables
     with pytest.raises(AccessRefused, match="may not read"):
-        AcidTable(name, hms.uri, spark=spark)
+        AcidTable(name, hms.uri, spark=spark, run_in="spark")
     permitted.add(("t", None, "read"))
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         assert table.to_df().count() == 0
         for refused in (
             lambda: table.update({"v": "1"}, all_rows=True),
@@ -63,7 +64,7 @@ def test_programs_on_several_tables_ask_for_each(spark, hms, tables, permitted):
     name, other = tables
     permitted |= {("t", None, "read"), ("t", None, "insert")}
     rows = spark.sql("SELECT 1 AS id, 2 AS v")
-    txn = AcidTransaction(hms.uri, spark=spark)
+    txn = AcidTransaction(hms.uri, spark=spark, run_in="spark")
     txn.table(name).append(rows)
     txn.table(other).append(rows)
     with pytest.raises(AccessRefused, match=rf"may not insert {other}"):
@@ -75,5 +76,5 @@ def test_programs_on_several_tables_ask_for_each(spark, hms, tables, permitted):
     with register_views(hms.uri, f"{name.partition('.')[0]}.*", spark=spark) as known:
         assert list(known.names) == ["t"]
         assert "may not read" in known.skipped[other]
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         assert table.to_df().count() == 0

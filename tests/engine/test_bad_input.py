@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
-    BadCondition,
     HiveAcidError,
     InvalidJob,
     MetastoreError,
     MetastoreUnreachable,
-    NotTransactional,
     StorageError,
     TableNotFound,
     TypeMismatch,
     UnknownColumn,
+    WrongTableKind,
 )
 from hiveacid.jobs.job_json import to_json
 from hiveacid.jobs.options import MetastoreOptions
@@ -29,7 +29,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.application import main
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,
@@ -62,7 +61,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "a condition that does not parse": (
         lambda t, s: t.delete("id = = 1"),
-        BadCondition,
+        InvalidJob,
         "id = = 1",
     ),
     "a condition that is none": (lambda t, s: t.delete("name"), TypeMismatch, "name"),
@@ -73,17 +72,17 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "a merge by a column of both": (
         lambda t, s: t.merge(s, "id = s.id").when_matched_delete().execute(),
-        BadCondition,
+        InvalidJob,
         "id",
     ),
     "a merge whose condition does not parse": (
         lambda t, s: t.merge(s, "t.id s.id").when_matched_delete().execute(),
-        BadCondition,
+        InvalidJob,
         "t.id s.id",
     ),
     "a clause whose condition does not parse": (
         lambda t, s: t.merge(s, "t.id = s.id").when_matched_delete("t.id >").execute(),
-        BadCondition,
+        InvalidJob,
         "t.id >",
     ),
     "a clause that names the source where there is none": (
@@ -128,7 +127,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "an expression that fails": (
         lambda t, s: t.update({"v": "v / (id - 2)"}, all_rows=True),
-        BadCondition,
+        InvalidJob,
         "DIVIDE_BY_ZERO",
     ),
     "a column too many": (lambda t, s: t.append(s.withColumn("more", s.id)), UnknownColumn, "more"),
@@ -144,7 +143,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "a query that does not parse": (
         lambda t, s: t.append(QuerySource("selec 1")),
-        BadCondition,
+        InvalidJob,
         "selec",
     ),
     "a path that is not there": (
@@ -154,7 +153,7 @@ ATTEMPTS: dict[str, Attempt] = {
     ),
     "a schema that does not parse": (
         lambda t, s: t.append(PathSource("/nope", "csv", {}, "id of int")),
-        BadCondition,
+        InvalidJob,
         "/nope",
     ),
 }
@@ -183,7 +182,7 @@ def test_every_error_is_clear_and_leaves_nothing_behind(
     ("kind", "expected"),
     [
         (None, dict.fromkeys(("append", "update", "to_df"), TableNotFound)),
-        (TableKind.NOT_ACID, dict.fromkeys(("append", "update", "to_df"), NotTransactional)),
+        (TableKind.NOT_ACID, dict.fromkeys(("append", "update", "to_df"), WrongTableKind)),
     ],
 )
 def test_tables_that_cannot_be_written(
@@ -198,7 +197,7 @@ def test_tables_that_cannot_be_written(
     if kind is not None:
         location = str(tmp_path) if kind is TableKind.NOT_ACID else None
         create(client, f"{database}.t", {"id": "int"}, kind=kind, location=location)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         calls = {
             "append": lambda: acid.append(spark.range(1)),
             "update": lambda: acid.update({"id": "1"}, all_rows=True),
@@ -232,14 +231,14 @@ def test_a_metastore_that_is_none(
     spark: SparkSession, hms: EmbeddedMetastore, strange_port: int
 ) -> None:
     with (
-        AcidTable("a.b", "thrift://127.0.0.1:1", spark=spark) as acid,
+        AcidTable("a.b", "thrift://127.0.0.1:1", spark=spark, run_in="spark") as acid,
         pytest.raises(MetastoreUnreachable, match=r"127\.0\.0\.1:1"),
     ):
         acid.to_df()
     uri = f"thrift://127.0.0.1:{strange_port}"
     options = MetastoreOptions(uris=uri, read_timeout_seconds=5)
     with (
-        AcidTable("a.b", options, spark=spark) as acid,
+        AcidTable("a.b", options, spark=spark, run_in="spark") as acid,
         pytest.raises(MetastoreError, match=str(strange_port)) as refused,
     ):
         acid.append(spark.range(1))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     CorruptFile,
     DiskFull,
@@ -24,7 +25,6 @@ from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import Delta
 from hiveacid.spark.application import main
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     ROWS,

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import HiveAcidError
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.cases_of_peers import CASES, Case, Rows, Tables, in_order
 
 PARTS = 4

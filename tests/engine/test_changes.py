@@ -3,12 +3,12 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import RUN_NOTES
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,
@@ -27,7 +27,7 @@ def _filled(
     spark: SparkSession, client: MetastoreClient, hms: EmbeddedMetastore, name: str
 ) -> AcidTable:
     create(client, name, COLUMNS, {"day": "string"})
-    acid = AcidTable(name, hms.uri, spark=spark)
+    acid = AcidTable(name, hms.uri, spark=spark, run_in="spark")
     acid.append(spark.createDataFrame(ROWS, "id bigint, name string, amount int, day string"))
     return acid
 
@@ -110,9 +110,9 @@ def test_no_write_leaves_statistics_that_hive_would_answer_from(
         partition.raw.parameters = dict(stale)
         client.add_partitions(parts.ref, [partition])
     row = spark.createDataFrame([(1, "a")], "id bigint, name string")
-    with AcidTable(f"{database}.plain", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.plain", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(row)
-    with AcidTable(f"{database}.parts", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.parts", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(row, [{"day": "mon"}])
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(table.ref).parameters
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(parts.ref).parameters
@@ -141,7 +141,7 @@ def test_conditions_choose_the_rows_that_spark_would(
     rows = spark.createDataFrame(values, "id bigint, day string, hour int")
     rows = rows.selectExpr("id", "cast(day as date) as day", "hour")
     create(client, f"{database}.t", {"id": "bigint"}, {"day": "date", "hour": "int"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(rows)
         for where in CONDITIONS:
             met = [tuple(row) for row in rows.alias("t").where(where).collect()]

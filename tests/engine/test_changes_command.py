@@ -5,10 +5,10 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 
@@ -22,7 +22,7 @@ def test_the_changes_between_two_versions_are_printed(
 ) -> None:
     name = f"{database}.t"
     create(client, name, {"id": "int", "v": "string"})
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.sql("SELECT 1 AS id, 'a' AS v UNION ALL SELECT 2, 'b'"))
         table.update({"v": "'c'"}, "id = 2")
         table.delete("id = 1")

@@ -10,8 +10,8 @@ from hiveacid.errors import UnknownColumn, VersionGone, VersionUnknown
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import ChangesSource, QuerySource
 from hiveacid.jobs.write_jobs import InsertJob
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.compaction_case import Case
 

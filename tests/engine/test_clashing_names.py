@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, UnknownColumn
+from hiveacid.errors import InvalidJob, UnknownColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.questions import Select
+from hiveacid.parser.script import to_script, to_steps
 from hiveacid.spark.run import query_rows, run
-from hiveacid.sql.questions import Select
-from hiveacid.sql.script import to_script, to_steps
 from tests.engine.acid_tables import left_behind
 from tests.rows import rows_of
 
@@ -86,7 +86,7 @@ def test_expressions_do_not_see_internal_columns(sql: Sql) -> None:
         "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET v = to_json(struct(s.*))",
     ):
-        with pytest.raises(BadCondition, match=r"names all columns by \*"):
+        with pytest.raises(InvalidJob, match=r"names all columns by \*"):
             sql(text)
     with pytest.raises(UnknownColumn, match=r"following\? \[`id`, `v`\]"):
         sql("UPDATE t SET v = 'b' WHERE _acid_row = 0")

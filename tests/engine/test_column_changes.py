@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.errors import UnsupportedFile
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.alteration import change_columns
 from hiveacid.metastore.catalog import HiveColumn, StorageFormat
 from hiveacid.rules.schema import ColumnMapping, MappedColumns, TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
@@ -72,7 +72,7 @@ class Changed:
         self.append(*ROWS)
 
     def open(self) -> AcidTable:
-        return AcidTable(self.name, self.uri, spark=self.spark)
+        return AcidTable(self.name, self.uri, spark=self.spark, run_in="spark")
 
     def frame(self, *rows: Sequence[Any]):
         types = {**self.columns, **self.keys}

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import NotTransactional
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import Place
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark import parallel
 from hiveacid.spark.compaction import compact_table
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
@@ -228,8 +228,8 @@ def test_the_policy_compacts_partitions_with_a_reason(make):
 def test_plain_tables_are_refused(make, spark, hms, client, database):
     create(client, f"{database}.plain", {"id": "int"}, kind=TableKind.NOT_ACID)
     with (
-        AcidTable(f"{database}.plain", hms.uri, spark=spark) as table,
-        pytest.raises(NotTransactional),
+        AcidTable(f"{database}.plain", hms.uri, spark=spark, run_in="spark") as table,
+        pytest.raises(WrongTableKind),
     ):
         table.compact("major")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import DiskFull
-from hiveacid.jobs.options import Place
+from hiveacid.jobs.run_options import Place
 from hiveacid.progress import Phase
 from hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import everything, folder, left_behind

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
 from hiveacid.upkeep.table_cleaning import clean

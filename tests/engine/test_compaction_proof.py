@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.schema import TableKind

@@ -7,11 +7,11 @@ import pytest
 from pyarrow import Table, orc
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.orc.copying.transplant import transplant
 from hiveacid.rules.row_id import encode_bucket
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case, report_of_compaction
 
@@ -23,7 +23,7 @@ def test_timestamps_beyond_those_of_arrow_survive(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int", "t": "timestamp", "d": "date"})
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
         for number, text in enumerate(FAR):
             query = f"SELECT {number} id, timestamp'{text}' t, date'{text[:10]}' d"
             acid.append(spark.sql(f"{query} UNION ALL {query.replace(str(number), '100', 1)}"))

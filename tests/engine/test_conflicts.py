@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import OverlapRefused
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import WriteKind, succeeds
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create
@@ -33,6 +33,7 @@ class Overlap:
             self.case.name,
             self.case.uri,
             spark=self.case.spark,
+            run_in="spark",
             options=options,
             observers=observers,
         )

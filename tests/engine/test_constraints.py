@@ -11,17 +11,18 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import ConstraintViolated, TableReplaced, UnsupportedTable
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
+from hiveacid.errors import CheckFailed, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import as_structs
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.rules.constraints import Check, Constraint, Default, NotNull
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.writes.atomic_write import AtomicWrite
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of
@@ -63,7 +64,9 @@ def declare(
             **more,  # type: ignore[arg-type]
         )
         client.create_table(table, as_structs(ref, constraints))
-        tables.append(AcidTable(ref.full_name, hms.uri, spark=spark, options=options))
+        tables.append(
+            AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark", options=options)
+        )
         return tables[-1]
 
     yield declared
@@ -84,7 +87,7 @@ def test_rows_that_violate_a_constraint_are_refused_before_anything_shows(
     ):
         frame = spark.createDataFrame(rows, SCHEMA)
         for write in (acid.append, acid.overwrite):
-            with pytest.raises(ConstraintViolated) as refused:
+            with pytest.raises(CheckFailed) as refused:
                 write(frame)
             row = rows[-1]
             shown = f'{{"id":{row[0] or "null"},"v":"x","k":{row[2]}}}'
@@ -102,7 +105,7 @@ def test_a_column_that_is_left_out_gets_its_default_and_an_explicit_null_stays(
     acid = declare(*RULES)
     acid.append(spark.createDataFrame([(1,)], "id int"))
     acid.append(spark.createDataFrame([(2, None)], "id int, v string"))
-    with pytest.raises(ConstraintViolated, match="nn_id"):
+    with pytest.raises(CheckFailed, match="nn_id"):
         acid.append(spark.createDataFrame([("a",)], "v string"))
     assert rows_of(acid.to_df()) == [(1, "dflt", None), (2, None, None)]
 
@@ -112,9 +115,9 @@ def test_an_update_is_checked_whichever_columns_it_sets(
 ) -> None:
     acid = declare(*RULES)
     acid.append(spark.createDataFrame(ROWS, SCHEMA))
-    with pytest.raises(ConstraintViolated, match="ck_k"):
+    with pytest.raises(CheckFailed, match="ck_k"):
         acid.update({"k": "-1"}, "id = 1")
-    with pytest.raises(ConstraintViolated, match="nn_id"):
+    with pytest.raises(CheckFailed, match="nn_id"):
         acid.update({"id": "NULL"}, all_rows=True)
     acid.update({"v": "DEFAULT", "k": " default "}, "id = 1")
     assert rows_of(acid.to_df()) == [(1, "dflt", None), ROWS[1]]
@@ -127,10 +130,10 @@ def test_rows_that_violate_a_later_constraint_can_only_be_deleted(
     acid = declare()
     acid.append(spark.createDataFrame([(None, "a", -1), (2, "b", 2)], SCHEMA))
     declare_late(client, acid.ref, NotNull(column="id", name="late"))
-    with pytest.raises(ConstraintViolated, match="late"):
+    with pytest.raises(CheckFailed, match="late"):
         acid.update({"v": "'z'"}, all_rows=True)
     acid.delete("id IS NULL")
-    with pytest.raises(ConstraintViolated, match="late"):
+    with pytest.raises(CheckFailed, match="late"):
         acid.restore(1)
     assert rows_of(acid.to_df()) == [(2, "b", 2)]
     assert report_of_compaction(acid, "major").partitions
@@ -144,9 +147,9 @@ def test_an_insert_only_table_is_restored_by_its_constraints(
     acid.append(spark.createDataFrame([(None, "a", -1)], SCHEMA))
     acid.overwrite(spark.createDataFrame(ROWS, SCHEMA))
     declare_late(client, acid.ref, NotNull(column="id", name="late"))
-    with pytest.raises(ConstraintViolated, match="late"):
+    with pytest.raises(CheckFailed, match="late"):
         acid.append(spark.createDataFrame([(None, "a", 1)], SCHEMA))
-    with pytest.raises(ConstraintViolated, match="late"):
+    with pytest.raises(CheckFailed, match="late"):
         acid.restore(1)
     assert rows_of(acid.to_df()) == ROWS
 
@@ -176,7 +179,7 @@ def test_every_branch_of_a_merge_is_checked(
     acid = declare(*RULES)
     acid.append(spark.createDataFrame(ROWS, SCHEMA))
     schema = SCHEMA if len(rows[0]) == 3 else "id int, k int"
-    with pytest.raises(ConstraintViolated, match=name):
+    with pytest.raises(CheckFailed, match=name):
         clause(acid.merge(spark.createDataFrame(rows, schema), "t.id = s.id")).execute()
     assert rows_of(acid.to_df()) == ROWS
 
@@ -221,17 +224,17 @@ def test_partitions_buckets_and_several_tables(
     other = declare(*RULES, name="other")
     schema = f"{SCHEMA}, day string"
     acid.append(spark.createDataFrame([(1, "a", 1, "mon"), (2, "b", 2, None)], schema))
-    with pytest.raises(ConstraintViolated, match="nn_id"):
+    with pytest.raises(CheckFailed, match="nn_id"):
         acid.append(spark.createDataFrame([(None, "a", 1, "tue")], schema))
 
     def write_both() -> None:
-        with AcidTransaction(hms.uri, spark=spark) as txn:
+        with AcidTransaction(hms.uri, spark=spark, run_in="spark") as txn:
             txn.table(acid.ref.full_name).append(
                 spark.createDataFrame([(3, "c", 3, "mon")], schema)
             )
             txn.table(other.ref.full_name).append(spark.createDataFrame([(3, "c", -3)], SCHEMA))
 
-    with pytest.raises(ConstraintViolated, match=f"ck_k.* of {other.ref.full_name} "):
+    with pytest.raises(CheckFailed, match=f"ck_k.* of {other.ref.full_name} "):
         write_both()
     assert acid.to_df().count() == 2
     assert other.to_df().count() == 0
@@ -313,7 +316,7 @@ def test_nan_and_unknown_conditions(spark: SparkSession, declare: Declare) -> No
     acid = declare(Check(expression="f > 0", name="ck"), columns={"f": "double"})
     acid.append(spark.createDataFrame([(None,), (1.0,)], "f double"))
     # Hive: NaN is not greater than 0; Spark: it is.
-    with pytest.raises(ConstraintViolated, match="ck"):
+    with pytest.raises(CheckFailed, match="ck"):
         acid.append(spark.createDataFrame([(float("nan"),)], "f double"))
 
 
@@ -374,11 +377,11 @@ def test_default_is_a_keyword_of_sql(
         UPDATE t SET v = DEFAULT WHERE id = 2
     """
     run(spark, replace(to_script(script, database), metastore=hms.options))
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         rows = [(1, "dflt", None), (2, "dflt", 2), (3, "dflt", 3), (4, "dflt", None)]
         assert rows_of(acid.to_df()) == rows
         bad = to_script("INSERT INTO t VALUES (DEFAULT, 'x', 1)", database)
-        with pytest.raises(ConstraintViolated):
+        with pytest.raises(CheckFailed):
             run(spark, replace(bad, metastore=hms.options))
         assert rows_of(acid.to_df()) == rows
     assert left_behind(client) == []

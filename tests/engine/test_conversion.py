@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, TypeMismatch
+from hiveacid.errors import InvalidJob, TypeMismatch
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
 from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.rows.conversion import stored
@@ -69,5 +69,5 @@ def test_an_error_shows_the_value_and_all_names_as_they_are(
 
 
 def test_an_expression_has_no_name_of_its_own(spark):
-    with pytest.raises(BadCondition, match="the value of column c does not parse"):
+    with pytest.raises(InvalidJob, match="the value of column c does not parse"):
         converted(spark, "v AS x", "date")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.spark.python.table import AcidTable
+from hiveacid.api.table import AcidTable
 from hiveacid.spark.spark_versions import SPARK_4_1, VERSION
 from tests.engine.acid_tables import create
 from tests.java_calls import counted_java_calls
@@ -47,7 +47,7 @@ def test_neither_columns_nor_files_cost_calls(spark, hms, client, database):
     names = [f"c{number}" for number in range(40)]
     create(client, f"{database}.t", {"id": "int", **dict.fromkeys(names, "int")})
     rows = spark.range(20).selectExpr("int(id) id", *[f"int(id) {name}" for name in names])
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for number in range(10):
             acid.append(rows.selectExpr(f"id + {100 * number} AS id", *names).coalesce(1))
         for _ in range(2):

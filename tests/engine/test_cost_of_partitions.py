@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.rules.names import partition_name
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.pruning import called
 from hiveacid.spark.session import file_writer
 from tests.engine.acid_tables import create
@@ -47,7 +47,7 @@ def test_partitions_that_are_not_touched_cost_no_call(
         client.add_partitions(table.ref, [HivePartition.new(table, [str(day)]) for day in days])
         batch = spark.createDataFrame(BATCH, "id int, v int, day string")
         batch = batch.withColumn("day", batch.day.cast(keys["day"]))
-        with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+        with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(batch)
             with counted_calls() as calls:
                 work(acid, batch)
@@ -85,7 +85,7 @@ def test_partitions_are_found_by_what_spark_reads_in_their_names(spark, client, 
 def test_no_definition_is_read_twice_in_a_step(spark, hms, client, database, work: Callable):
     """The table is described once to prepare, under the lock, and before the publishing."""
     table = create(client, f"{database}.t", {"id": "int", "v": "int", "day": "string"})
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.createDataFrame(BATCH, "id int, v int, day string"))
         with counted_calls() as calls:
             work(acid, spark.createDataFrame(BATCH, "id int, v int, day string"))
@@ -103,7 +103,10 @@ def test_a_source_is_described_as_often_as_the_target(spark, hms, client, databa
     query = QuerySource(
         "SELECT * FROM s WHERE id IN (SELECT id FROM r)", {"s": source, "r": source}
     )
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid, counted_calls() as calls:
+    with (
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
+        counted_calls() as calls,
+    ):
         acid.append(query)
     assert calls["get_table_req"] == 3 + 3
 

@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import HiveAcidDataSource
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnLiveness, TxnState
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.data_source import HiveAcidReader
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 from tests.spark_versions.versions import NEEDS_SPARK_4_1
 
@@ -51,7 +51,7 @@ def table(
     flat: dict[str, Any] = {"kind": TableKind.INSERT_ONLY, "format": StorageFormat.PARQUET}
     full_acid = request.param == "full ACID"
     create(client, f"{database}.t", COLUMNS, {"k": "string"}, **({} if full_acid else flat))
-    acid = AcidTable(f"{database}.t", hms.uri, spark=spark)
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark")
     for first in (0, 20):
         acid.append(spark.sql(ROWS.format(first, first + 20)))
     if full_acid:

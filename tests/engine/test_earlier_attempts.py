@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hiveacid.jobs.maintenance_jobs import CleanJob
-from hiveacid.jobs.options import source_token
 from hiveacid.metastore.txn.owner import Owner, open_transaction
-from hiveacid.records.run_notes import EarlierAttempts
+from hiveacid.records.earlier_attempts import EarlierAttempts
 from hiveacid.rules.names import STAGING_PREFIX
+from hiveacid.rules.run_tokens import source_token
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder
 

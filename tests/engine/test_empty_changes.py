@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.records.history_entries import HistoryState
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import left_behind
 
 STATEMENTS = {

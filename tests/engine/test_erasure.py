@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import InvalidJob
-from hiveacid.spark.python.table import AcidTable
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 

@@ -17,17 +17,18 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import HiveAcidError, TypeMismatch
 from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.parser.script import to_jobs
 from hiveacid.plan.scope import ChangeScope
 from hiveacid.progress import Phase
 from hiveacid.rules.names import STAGING_PREFIX
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.read.kept_rows import keep_rows
 from hiveacid.spark.read.pruning import matching_partitions
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import FILES_HOLD_VOID
-from hiveacid.sql.script import to_jobs
 from tests.engine.acid_tables import (
     create,
     everything,
@@ -98,7 +99,7 @@ def test_a_merge_knows_its_source_from_one_evaluation(
     )
     source = Restless(spark, tmp_path / "seen")
     losing = [LosingCaches(spark, phase) for phase in (Phase.OPEN, Phase.READ, Phase.WRITE)]
-    with AcidTable(f"{database}.t", hms.uri, spark=spark, observers=losing) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark", observers=losing) as acid:
         old = [(id_, "old", DAYS[id_ % 3]) for id_ in range(200)]
         acid.append(spark.createDataFrame(old, "id int, mark string, day string"))
         report = (
@@ -135,7 +136,7 @@ def test_an_insert_evaluates_its_source_once(
     create(client, f"{database}.t", COLUMNS | ({} if keys else {"day": "string"}), keys, **more)
     source = Restless(spark, tmp_path / "seen")
     losing = [LosingCaches(spark, phase) for phase in (Phase.READ, Phase.WRITE)]
-    with AcidTable(f"{database}.t", hms.uri, spark=spark, observers=losing) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark", observers=losing) as acid:
         insert = acid.overwrite if overwrite else acid.append
         named = [{"day": day} for day in DAYS] if keys else None
         assert insert(source.frame, named).rows_inserted == 200
@@ -156,12 +157,12 @@ def test_an_update_deletes_the_rows_that_it_writes_anew(spark, hms, client, data
 
     want(1, 2)
     inputs = {"wanted": PathSource(str(wanted), "json", schema="id int")}
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(
             spark.createDataFrame([(id_, "old") for id_ in range(6)], "id int, mark string")
         )
     with AcidTable(
-        f"{database}.t", hms.uri, spark=spark, observers=[At(Phase.WRITE, lose)]
+        f"{database}.t", hms.uri, spark=spark, run_in="spark", observers=[At(Phase.WRITE, lose)]
     ) as acid:
         where = "t.id in (select id from wanted)"
         report = acid.update({"mark": "concat('new ', id)"}, where, inputs=inputs)
@@ -322,7 +323,7 @@ def test_types_that_no_file_can_store_are_refused(spark, client, database):
 def test_several_inserts_share_one_evaluation_of_the_rows_before_them(spark, hms, client, database):
     for name in ("low", "high", "feed"):
         create(client, f"{database}.{name}", {"id": "int", "chance": "double"})
-    with AcidTable(f"{database}.feed", hms.uri, spark=spark) as feed:
+    with AcidTable(f"{database}.feed", hms.uri, spark=spark, run_in="spark") as feed:
         feed.append(spark.range(100).selectExpr("cast(id as int) as id"))
     losing = [LosingCaches(spark, phase) for phase in (Phase.READ, Phase.WRITE)]
     text = """
@@ -336,7 +337,7 @@ def test_several_inserts_share_one_evaluation_of_the_rows_before_them(spark, hms
     assert report.rows_inserted == 100
     rows = {}
     for name in ("low", "high"):
-        with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as table:
+        with AcidTable(f"{database}.{name}", hms.uri, spark=spark, run_in="spark") as table:
             rows[name] = rows_of(table.to_df())
         assert list(folder(client.get_table(table.ref)).glob(f"{STAGING_PREFIX}*")) == []
     assert sorted(id_ for pairs in rows.values() for id_, _ in pairs) == list(range(100))
@@ -358,7 +359,7 @@ def test_a_file_that_arrives_between_two_inserts_is_read_by_both_or_by_none(
     arrive("first")
     feed = {"feed": PathSource(str(tmp_path), "json", schema="id int")}
     late = At(Phase.WRITE, lambda: arrive("second"))
-    with AcidTransaction(hms.uri, spark=spark, observers=[late]) as txn:
+    with AcidTransaction(hms.uri, spark=spark, run_in="spark", observers=[late]) as txn:
         for name, which in (("a", "="), ("b", "<>")):
             query = QuerySource(f"select id from feed where id {which} 1", feed)
             txn.table(f"{database}.{name}").append(query)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
@@ -19,7 +20,6 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
 from hiveacid.spark.rows.columns import quoted
 from hiveacid.spark.session import scan_session
@@ -245,7 +245,7 @@ def test_evolved_tables_are_updated_and_merged(spark, hms, client, database):
     create(client, name, was, {"day": "string"})
     old = [(i, Decimal(i), (i,), day) for day in ("mon", "tue") for i in (1, 2, 3)]
     schema = "id smallint, v decimal(5,2), st struct<a:int>, day string"
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.createDataFrame(old, schema))
     now = "id bigint, v decimal(12,4), st struct<b:string,a:bigint>, added string, day string"
     alter(
@@ -258,7 +258,7 @@ def test_evolved_tables_are_updated_and_merged(spark, hms, client, database):
             ("added", "string"),
         ],
     )
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         new = [
             (2, Decimal("0.0001"), ("b", 2**40), "m", "mon"),
             (2**40, Decimal(9), ("b", 9), "m", "tue"),

@@ -11,6 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -18,6 +19,7 @@ from hiveacid.errors import (
     TransactionAborted,
     UnprovenRun,
 )
+from hiveacid.jobs import codec
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.jobs.sources import QuerySource
@@ -29,9 +31,8 @@ from hiveacid.progress import Phase
 from hiveacid.records.proofs import digest_of
 from hiveacid.records.run_notes import RunNote
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.rules.names import TableIdentity, TableRef
+from hiveacid.rules.names import LARGEST_NOTE, TableIdentity, TableRef
 from hiveacid.rules.write_ids import ValidTxnList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
@@ -88,7 +89,9 @@ class Events:
         return self.client.features.has_queue
 
     def ids(self) -> list[int]:
-        with AcidTable(self.job.target, self.client.options, spark=self.spark) as opened:
+        with AcidTable(
+            self.job.target, self.client.options, spark=self.spark, run_in="spark"
+        ) as opened:
             return [row[0] for row in rows_of(opened.to_df())]
 
     def names(self) -> set[str]:
@@ -315,7 +318,7 @@ def test_a_forged_note_without_a_write_is_no_proof(events, write_id):
         identity=events.client.get_table(TableRef.parse(events.job.target)).identity,
         report=RunReport(job="insert", target="t", files=1),
     )
-    _write_garbage(events, note.to_bytes(), ".{}.json", 7)
+    _write_garbage(events, codec.to_bytes(note), ".{}.json", 7)
     assert not events.insert().already_done
     assert events.insert().already_done
     assert events.ids() == [1, 2]
@@ -382,6 +385,7 @@ def test_a_note_on_a_hundred_thousand_partitions_is_small_enough_to_be_read():
     report = RunReport(job="insert", target="a.b", partitions=partitions, files=7)
     identity = TableIdentity(created=1)
     note = RunNote(run_token="r", txn_id=1, write_id=1, identity=identity, report=report)
-    read = RunNote.parse(note.to_bytes())
-    assert read is not None
+    content = codec.to_bytes(note.shortened)
+    assert len(content) <= LARGEST_NOTE
+    read = codec.read_obligation(RunNote, content, "note")
     assert (read.report.files, read.report.partitions) == (7, ())

@@ -15,6 +15,7 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.locks import queue_of
+from hiveacid.parser.script import to_script
 from hiveacid.plan.merge import MergeChange
 from hiveacid.plan.partitions import selected_partitions
 from hiveacid.plan.scope import ChangeScope
@@ -37,7 +38,6 @@ from hiveacid.spark.read.pruning import (
     tied_partition_columns,
 )
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.observers import At
 from tests.samples import random_of_commit
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import (
-    ConsumerMismatch,
     HiveAcidError,
     InvalidJob,
+    PositionMismatch,
     TransactionAborted,
 )
 from hiveacid.jobs.export_job import ExportChangesJob
@@ -139,7 +139,7 @@ def test_a_folder_of_another_consumer_or_table_is_no_export_that_was_done(
         job,
         replace(job, source=of_other, target=other.name, consumer="lake"),
     ):
-        with pytest.raises(ConsumerMismatch, match=where):
+        with pytest.raises(PositionMismatch, match=where):
             export(told, foreign)
     assert export(told, replace(job, consumer="lake")).already_done
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import ConsumerMismatch
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import PositionMismatch
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create
 
@@ -24,7 +24,7 @@ def test_a_table_that_was_created_again_is_exported_again(
     name = f"{database}.t"
 
     def append(number: int) -> None:
-        with AcidTable(name, client.options, spark=spark) as table:
+        with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
             table.append(spark.sql(f"SELECT {number} id"))
 
     job = ExportChangesJob(
@@ -44,7 +44,7 @@ def test_a_table_that_was_created_again_is_exported_again(
         client.drop_table(TableRef.parse(name))
         now = create(client, name, COLUMNS).identity.created
     append(2)
-    with pytest.raises(ConsumerMismatch, match=r"feed/changes_after_0/_range\.json belongs to"):
+    with pytest.raises(PositionMismatch, match=r"feed/changes_after_0/_range\.json belongs to"):
         run(spark, job)
     run(spark, replace(job, path=f"file:{tmp_path}/new"))
     (rows,) = (path.read_text() for path in tmp_path.glob("new/*/part-*") if path.stat().st_size)

@@ -14,6 +14,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -27,7 +28,6 @@ from hiveacid.rules.names import Base, Delta, TableRef, parse_directory, parse_f
 from hiveacid.rules.row_id import RowId
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import (
     ACID_FIELDS,
     BUCKET,
@@ -174,7 +174,7 @@ def life(
         )
         reports, rows_after = {}, {}
         for step, write in steps.items():
-            with AcidTable(ref.full_name, hms4.uri, spark=spark) as table:
+            with AcidTable(ref.full_name, hms4.uri, spark=spark, run_in="spark") as table:
                 reports[step] = write(table)
                 rows_after[step] = sorted(map(as_text, table.to_df().collect()))
         partitions = client.get_partitions(client.get_table(ref)) if keys else []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CorruptFile, LockTimeout, VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.report import PartitionDifference
@@ -16,7 +17,6 @@ from hiveacid.metastore.catalog import HivePartition, StorageFormat
 from hiveacid.progress import Phase
 from hiveacid.rules.names import partition_name
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import folder

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.records.history_entries import HistoryEntry
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import RUN_NOTES
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.writes.statement import WriteOptions
@@ -25,7 +25,7 @@ def test_the_history_of_jobs_survives_their_directories(
 
     def run(token: str, run_id: str | None = None) -> AcidTable:
         options = WriteOptions(run_token=token, run_id=run_id)
-        return AcidTable(case.name, case.uri, spark=case.spark, options=options)
+        return AcidTable(case.name, case.uri, spark=case.spark, run_in="spark", options=options)
 
     with run("d/r1/append/-1") as table:
         table.append(case.frame((1, "a", "x"), (2, "b", "x")))

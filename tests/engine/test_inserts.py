@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import DataError, UnknownColumn, UserError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import (
     ONLY_HIVE4,
     create,
@@ -26,7 +26,7 @@ SCHEMA = "id bigint, name string, day string, hour int"
 
 @pytest.fixture
 def open_table(spark: SparkSession, hms: EmbeddedMetastore) -> Open:
-    return lambda name: AcidTable(name, hms.uri, spark=spark)
+    return lambda name: AcidTable(name, hms.uri, spark=spark, run_in="spark")
 
 
 def test_append_adds_and_overwrite_replaces(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import LockTimeout
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import TableSource
@@ -21,7 +22,6 @@ from hiveacid.metastore.txn.locks import queue_of
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.writes.statement import WriteOptions
 from tests.observers import At
 
@@ -52,7 +52,14 @@ def opened(
         def make(*observers: At, wait: float = 0, name: str = "events") -> AcidTable:
             options = WriteOptions(lock_wait_seconds=wait)
             full_name = f"{database}.{name}"
-            table = AcidTable(full_name, hms.uri, spark=spark, options=options, observers=observers)
+            table = AcidTable(
+                full_name,
+                hms.uri,
+                spark=spark,
+                run_in="spark",
+                options=options,
+                observers=observers,
+            )
             return tables.enter_context(table)
 
         yield make

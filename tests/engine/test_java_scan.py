@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.cluster.packaged import package_zip
-from hiveacid.errors import ApplicationNotFound, UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 from hiveacid.spark import java_scan as module
 from hiveacid.spark.java.compile import digest, scala_of
+from hiveacid.spark.java_objects import kept_objects
 from hiveacid.spark.java_scan import JARS, SOURCES, jar_name, java_scan
 from tests.engine.scan_jars import CLASS, load_all, sources_in
 from tests.java_calls import counted_java_calls
@@ -48,7 +49,7 @@ print(*set(tasks(spark)))
 @pytest.fixture
 def unused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A context whose next use of the scan is its first one."""
-    kept = vars(spark.sparkContext)
+    kept = kept_objects(spark)
     before = kept.pop(module._SCAN, None)
     yield monkeypatch
     kept.pop(module._SCAN, None)
@@ -84,18 +85,18 @@ def test_a_jar_of_another_version_is_refused(
     spark: SparkSession, unused: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     java_scan(spark)
-    del vars(spark.sparkContext)[module._SCAN]
+    del kept_objects(spark)[module._SCAN]
     with zipfile.ZipFile(tmp_path / jar_name(SCALA), "w") as jar:
         jar.writestr(SOURCES, "0" * 64)
     unused.setattr(module, "JARS", tmp_path)
     jars = spark.sparkContext._jsc.sc().listJars().toString()
-    with pytest.raises(UnsupportedSpark) as refused:
+    with pytest.raises(SoftwareMissing) as refused:
         java_scan(spark)
     assert f"from file:{spark.sparkContext._temp_dir}/hiveacid-scan_{SCALA}-" in refused.value.what
     assert "spark.jars, --jars" in refused.value.remedy
     # The executors do not get it, either.
     assert spark.sparkContext._jsc.sc().listJars().toString() == jars
-    with pytest.raises(UnsupportedSpark):
+    with pytest.raises(SoftwareMissing):
         java_scan(spark)
 
 
@@ -107,7 +108,7 @@ def test_a_jar_without_the_class_names_the_setting(
     unused.setattr(module, "JARS", tmp_path)
     unused.setattr(module, "_CLASS", "org.hiveacid.spark.Missing")
     with pytest.raises(
-        UnsupportedSpark, match=r"ClassNotFoundException: org.hiveacid.spark.Missing"
+        SoftwareMissing, match=r"ClassNotFoundException: org.hiveacid.spark.Missing"
     ) as refused:
         java_scan(spark)
     assert f"{tmp_path / jar_name(SCALA)} in spark.jars" in refused.value.remedy
@@ -117,7 +118,7 @@ def test_a_missing_jar_names_the_command(
     spark: SparkSession, unused: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     unused.setattr(module, "JARS", tmp_path)
-    with pytest.raises(ApplicationNotFound, match="make setup") as missing:
+    with pytest.raises(SoftwareMissing, match="make setup") as missing:
         java_scan(spark)
     assert (
         missing.value.what

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError, SparkJobFailed
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import CheckFailed, HiveAcidError, InvalidJob, JobFailed
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import left_behind, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
@@ -100,7 +100,7 @@ def test_rows_are_changed_by_other_tables(
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("UPDATE t SET a = s.x FROM s, u WHERE s.id = t.id AND u.k > 6", DuplicateMergeKeys, "id"),
+        ("UPDATE t SET a = s.x FROM s, u WHERE s.id = t.id AND u.k > 6", CheckFailed, "id"),
         (
             "UPDATE t SET (a, b) = (SELECT x FROM s WHERE s.id = t.id) WHERE true",
             HiveAcidError,
@@ -108,17 +108,17 @@ def test_rows_are_changed_by_other_tables(
         ),
         (
             "UPDATE t SET (a, b) = (SELECT x, 'y' FROM s) WHERE true",
-            BadCondition,
+            InvalidJob,
             "More than one row",
         ),
         (
             "UPDATE t SET b = raise_error('stop it') WHERE true",
-            BadCondition if VERSION >= SPARK_4_0 else SparkJobFailed,
+            InvalidJob if VERSION >= SPARK_4_0 else JobFailed,
             "stop it",
         ),
         ("UPDATE t SET a = 1 wrong, b = 'x' WHERE true", HiveAcidError, "."),
         ("DELETE FROM t USING s WHERE t.id = s.oops", HiveAcidError, "oops"),
-        ("UPDATE t SET a = max(s.x) FROM s, u WHERE s.id = t.id", BadCondition, "single row"),
+        ("UPDATE t SET a = max(s.x) FROM s, u WHERE s.id = t.id", InvalidJob, "single row"),
     ],
 )
 def test_mistakes_change_nothing(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation, UntrustedSql
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import AccessRefused, InvalidJob, SharedLocation
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import BatchSource, ChangesSource, PathSource, QuerySource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, files, folder, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
@@ -41,7 +41,7 @@ def tables(spark: SparkSession, hms: Any, client: MetastoreClient, database: str
     found = {}
     for name in ("mine", "salaries"):
         created = create(client, f"{database}.{name}", {"id": "int"})
-        with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as table:
+        with AcidTable(f"{database}.{name}", hms.uri, spark=spark, run_in="spark") as table:
             table.append(spark.sql("SELECT 1 id"))
         found[name] = created.folder
     return found
@@ -181,7 +181,7 @@ def test_a_program_asks_for_the_owner_of_files(
 ) -> None:
     granted |= {("mine", "read"), ("mine", "insert"), ("mine", "update")}
     path = f"{tables['salaries']}/delta_0000001_0000001_0000"
-    with AcidTable(f"{database}.mine", hms.uri, spark=spark) as table:
+    with AcidTable(f"{database}.mine", hms.uri, spark=spark, run_in="spark") as table:
         for refused in (
             lambda: table.append(PathSource(path, "orc")),
             lambda: table.append(QuerySource("SELECT 1 id FROM x", {"x": PathSource(path, "orc")})),
@@ -204,9 +204,9 @@ def test_a_table_over_the_files_of_another_one_is_read_by_those_who_may_read_tha
     create(client, f"{database}.x", {"id": "int"}, location=tables["salaries"])
     granted.add(("x", "read"))
     with pytest.raises(AccessRefused, match=rf"may not read {database}\.salaries"):
-        AcidTable(f"{database}.x", hms.uri, spark=spark)
+        AcidTable(f"{database}.x", hms.uri, spark=spark, run_in="spark")
     granted.add(("salaries", "read"))
-    AcidTable(f"{database}.x", hms.uri, spark=spark).close()
+    AcidTable(f"{database}.x", hms.uri, spark=spark, run_in="spark").close()
 
 
 @pytest.mark.parametrize("name", ["path", "Paths"])
@@ -230,7 +230,7 @@ def leak(spark: SparkSession) -> Iterator[str]:
 def test_functions_of_a_catalog_are_called_by_trusted_texts_only(
     spark: SparkSession, hms: Any, database: str, tables: dict[str, str], leak: str, call: str
 ) -> None:
-    with AcidTable(f"{database}.mine", hms.uri, spark=spark) as table:
+    with AcidTable(f"{database}.mine", hms.uri, spark=spark, run_in="spark") as table:
         for refused in (
             lambda: table.to_df(where=f"{call} = 2"),
             lambda: table.update({"id": call}, all_rows=True),
@@ -238,7 +238,7 @@ def test_functions_of_a_catalog_are_called_by_trusted_texts_only(
             lambda: table.append(QuerySource(f"SELECT {call} AS id FROM VALUES (1) v (id)")),
             lambda: table.append(QuerySource("SELECT id FROM leak(1) f (id)")),
         ):
-            with pytest.raises(UntrustedSql, match="is no function of Spark"):
+            with pytest.raises(InvalidJob, match="is no function of Spark"):
                 refused()
         assert rows_of(table.to_df(where=f"{call} = 2", trusted=True)) == [(1,)]
 
@@ -249,6 +249,6 @@ def test_functions_of_spark_are_called(
     name = f"{database}.mine"
     sets = {"id": "CAST(abs(id) AS int) + (CASE WHEN (id > 0) THEN (1) ELSE (id) END)"}
     run(spark, UpdateJob(target=name, set=sets, where="id IN (1, 2)", metastore=client.options))
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         assert rows_of(table.to_df()) == [(2,)]
     assert folder(client.get_table(table.ref)).exists()

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CorruptFile, UnknownColumn
 from hiveacid.jobs.sources import PathSource, QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, MergeJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, left_behind, rows_of
 

@@ -3,10 +3,10 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import DuplicateMergeKeys, TypeMismatch
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import CheckFailed, TypeMismatch
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.write import row_ids
 from hiveacid.writes import output
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, problems_of_keys, rows_of
@@ -65,7 +65,7 @@ def test_every_source_row_is_written_as_often_as_it_counts(
             "id", "v", "cast(day as date) as day"
         )
 
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         # Two rows of the table meet one of the source, which then becomes two.
         acid.append(rows(*[(id_, 0, day) for id_ in range(6) for day in days], (0, 1, days[0])))
         source = rows((0, 7, days[0]), (1, 8, days[1]), (9, 9, days[0]), (5, -1, days[0]))
@@ -101,7 +101,7 @@ def test_every_source_row_is_written_as_often_as_it_counts(
         neither = rows((30, 5, days[0]))
         assert acid.merge(neither, ON).when_matched_update_all().execute().files == 0
         twice = rows((20, 1, days[0]), (20, 2, days[0]))
-        with pytest.raises(DuplicateMergeKeys, match=r"id=20.*2 source rows"):
+        with pytest.raises(CheckFailed, match=r"id=20.*2 source rows"):
             acid.merge(twice, ON).when_matched_update_all().execute()
         twice = rows((20, 1, days[0]), (20, 2, days[0]), (22, 3, days[0]))
         merge = acid.merge(twice, ON).when_matched_delete().when_not_matched_insert_all()
@@ -120,7 +120,7 @@ def test_a_value_that_is_never_written_may_be_wrong(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     create(client, f"{database}.t", {"id": "int", "v": "tinyint"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.createDataFrame([(1, 1)], "id int, v int"))
         source = spark.createDataFrame([(1, 1000), (2, 2)], "id int, v int")
         merge = acid.merge(source, "t.id = s.id")
@@ -138,7 +138,7 @@ def test_keys_that_an_update_keeps_are_those_of_the_source(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     create(client, f"{database}.t", {"id": "int", "v": "int", "w": "int"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(1000).selectExpr("cast(id as int) as id", "0 as v", "0 as w"))
         source = spark.range(990, 1010).selectExpr("cast(id as int) as id", "1 as v")
 

@@ -5,13 +5,13 @@ import shutil
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.errors import DirectoryMissing
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.tables.visible_files import usual_listings
 from tests.engine.acid_tables import create, folder, left_behind, rows_of
 
@@ -33,7 +33,7 @@ def test_a_missing_directory_is_an_error_until_it_is_overwritten(
     columns = {"id": "int"} if lost else {"id": "int", "day": "string"}
     table = create(client, f"{database}.t", columns, keys, kind=kind)
     rows = spark.sql("SELECT 1 AS id, 'mon' AS day")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(rows)
         gone = folder(table) / lost
         shutil.rmtree(gone)
@@ -62,7 +62,7 @@ def test_an_insert_into_a_new_partition_does_not_hide_that_the_others_are_lost(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int"}, {"day": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.sql("SELECT 1 AS id, 'mon' AS day"))
         shutil.rmtree(folder(table))
         with pytest.raises(DirectoryMissing):
@@ -94,7 +94,7 @@ def test_a_partition_is_read_at_its_location_whatever_is_at_the_usual_place(
     tuesday = HivePartition.new(table, ["tue"])
     tuesday.raw.sd.location = f"{table.folder}/elsewhere"
     client.add_partitions(table.ref, [tuesday])
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.sql("SELECT id, day FROM VALUES (1, 'mon'), (2, 'tue') AS (id, day)"))
         if at_usual_place == "other rows":
             shutil.copytree(folder(table) / "day=mon", folder(table) / "day=tue")

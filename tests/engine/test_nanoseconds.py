@@ -9,8 +9,10 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.cli.main import main
-from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.errors import UnsupportedFile, UserError
 from hiveacid.jobs.export_job import ExportChangesJob
 from hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
@@ -22,9 +24,7 @@ from hiveacid.orc.values.timestamps import is_marked
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
-from hiveacid.worker.table import WorkerTable
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.compaction_case import report_of_compaction
 from tests.orc.java_orc import read_rows, write_timestamps
@@ -48,7 +48,7 @@ def foreign(spark: SparkSession, client: MetastoreClient, hms: EmbeddedMetastore
 
     def make(name: str, timestamps: list, columns=COLUMNS, **options) -> HiveTable:
         table = create(client, name, columns, **options)
-        with AcidTable(name, hms.uri, spark=spark) as acid:
+        with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(spark.range(len(timestamps)).coalesce(1))
         replace_file(spark, table, "delta_0000001_*", 1, timestamps, tmp_path)
         return table
@@ -78,7 +78,7 @@ def timestamps_of(spark: SparkSession, table: HiveTable, directory: str) -> list
 def refused(acid: AcidTable) -> list[str]:
     """The columns for whose sake a compaction is refused."""
     errors = [result.error for result in report_of_compaction(acid, "major").partitions]
-    assert {error.id for error in errors} == {"NanosecondsLost"}, errors
+    assert {error.id for error in errors} == {"UnsupportedFile"}, errors
     return [re.search(r"in the column (\w+), and can only", e.message)[1] for e in errors]
 
 
@@ -86,7 +86,7 @@ def test_a_compaction_keeps_them(spark, hms, client, database, foreign):
     table = foreign(f"{database}.t", FINE * 3)
     before = timestamps_of(spark, table, "delta_0000001_*")
     assert before[0].startswith("[0, 2023-11-14 22:13:20.123456789, [2023-11-14 22:13:20.123456789")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.delete("id in (1, 8)")
         (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.rows, done.stripes_encoded) == ("compacted", 10, 1)
@@ -103,13 +103,13 @@ def test_a_change_of_rows_keeps_or_refuses(spark, hms, client, database, foreign
         "more": "array(timestamp'2024-01-01 00:00:00')",
         "st": "null",
     }
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
-        with pytest.raises(NanosecondsLost, match=rf"delta_0000001_.* of {database}.t .*column at"):
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
+        with pytest.raises(UnsupportedFile, match=rf"delta_0000001_.* of {database}.t .*column at"):
             acid.update({"id": "id + 10"}, "id = 0")
-        with pytest.raises(NanosecondsLost, match="column more"):
+        with pytest.raises(UnsupportedFile, match="column more"):
             acid.update({"`AT`": "null"}, "id = 0")
         merge = acid.merge(source, "t.id = s.id")
-        with pytest.raises(NanosecondsLost, match="the merge would cut"):
+        with pytest.raises(UnsupportedFile, match="the merge would cut"):
             merge.when_matched_update({"at": "s.at"}).execute()
         assert [path.name for path in folder(table).glob("*delta_*")] == [
             path.name for path in folder(table).glob("delta_0000001_*")
@@ -127,15 +127,15 @@ def test_digits_that_the_worker_keeps_are_not_cut_by_the_next_change(
     spark, hms, client, database, foreign
 ):
     foreign(f"{database}.t", FINE[:1], columns={"id": "bigint", "at": "timestamp"})
-    with WorkerTable(f"{database}.t", hms.uri) as worker:
+    with AcidTable(f"{database}.t", hms.uri, run_in="worker") as worker:
         assert worker.update({"id": "id + 10"}, "t.id = 0").rows_updated == 1
         assert worker.append(pa.table({"id": [5]})).rows_inserted == 1
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         # The file of the other engine is read no more.
         assert [done.outcome for done in report_of_compaction(acid, "major").partitions] == [
             "compacted"
         ]
-        with pytest.raises(NanosecondsLost, match=r"base_0000003_.* column at"):
+        with pytest.raises(UnsupportedFile, match=r"base_0000003_.* column at"):
             acid.update({"id": "id + 10"}, "id = 10")
         assert acid.update({"id": "6", "at": "null"}, "id = 5").rows_updated == 1
     marks = {}
@@ -152,7 +152,7 @@ def test_digits_that_the_worker_keeps_are_not_cut_by_the_next_change(
 
 def test_files_without_nanoseconds_are_changed(spark, hms, client, database, foreign):
     foreign(f"{database}.t", COARSE)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         before = acid.to_df().where("id > 0").collect()
         assert acid.update({"id": "id + 10"}, "id = 0").rows_updated == 1
         assert sorted(acid.to_df().where("id between 1 and 9").collect()) == sorted(before)
@@ -164,7 +164,7 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
     create(client, f"{database}.u", {"id": "bigint"})
     fine = TableSource(f"{database}.fine")
     changed = ChangesSource(f"{database}.fine", after="0")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for write in (
             lambda: acid.append(fine),
             lambda: acid.overwrite(QuerySource("select id, at from f", {"f": fine})),
@@ -172,13 +172,13 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
             lambda: acid.append(QuerySource("select id, at from c", {"c": changed})),
         ):
             with pytest.raises(
-                NanosecondsLost, match=rf"{database}.fine .*write into {database}.t"
+                UnsupportedFile, match=rf"{database}.fine .*write into {database}.t"
             ):
                 write()
         ids = QuerySource("select id from f where at is not null", {"f": fine})
         assert acid.append(ids).rows_inserted == 4
-    with pytest.raises(NanosecondsLost):  # noqa: SIM117, PT012 - it runs at the end.
-        with AcidTransaction(hms.uri, spark=spark) as txn:
+    with pytest.raises(UnsupportedFile):  # noqa: SIM117, PT012 - it runs at the end.
+        with AcidTransaction(hms.uri, spark=spark, run_in="spark") as txn:
             txn.table(f"{database}.u").append(ids)
             txn.table(f"{database}.t").append(fine)
 
@@ -186,7 +186,7 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
 def test_a_table_can_allow_it(spark, hms, client, database, foreign):
     allowed = {"hiveacid.nanoseconds": "truncate"}
     foreign(f"{database}.t", FINE, parameters=allowed)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         assert acid.update({"id": "10"}, "id = 0").rows_updated == 1
         ((at,),) = acid.to_df().where("id = 10").selectExpr("cast(at as string)").collect()
         assert at == "2023-11-14 22:13:20.123456"
@@ -195,7 +195,7 @@ def test_a_table_can_allow_it(spark, hms, client, database, foreign):
 def test_a_property_that_makes_no_sense_is_refused(spark, hms, client, database, foreign):
     foreign(f"{database}.t", COARSE, parameters={"hiveacid.nanoseconds": "round"})
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
         pytest.raises(UserError, match=r"hiveacid\.nanoseconds='round'"),
     ):
         acid.update({"id": "10"}, "id = 0")
@@ -205,7 +205,7 @@ def test_rows_that_only_spark_can_rewrite_are_not_cut(spark, hms, client, databa
     # The file has numbers, which only Spark converts to texts.
     texts = {**COLUMNS, "id": "string"}
     table = foreign(f"{database}.t", FINE, columns=texts)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(1).coalesce(1))
         assert refused(acid) == ["at"]
     assert list(folder(table).glob("base_*")) == []
@@ -217,7 +217,7 @@ def test_insert_only_files_of_orc_are_compacted_and_not_copied(
     # Spark and Java write years before 1582 by different calendars.
     table = foreign(f"{database}.t", FINE[:3], kind=TableKind.INSERT_ONLY)
     before = read_rows(spark, next(folder(table).glob("delta_*/0*")))
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(1).coalesce(1))
         (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.stripes_copied) == ("compacted", 2), done
@@ -225,8 +225,8 @@ def test_insert_only_files_of_orc_are_compacted_and_not_copied(
     assert after == [*before, "[0, null, null, null]"]
     create(client, f"{database}.copy", COLUMNS)
     with (
-        AcidTable(f"{database}.copy", hms.uri, spark=spark) as acid,
-        pytest.raises(NanosecondsLost, match="column at"),
+        AcidTable(f"{database}.copy", hms.uri, spark=spark, run_in="spark") as acid,
+        pytest.raises(UnsupportedFile, match="column at"),
     ):
         acid.append(TableSource(f"{database}.t"))
 
@@ -238,8 +238,8 @@ def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
     table = create(client, f"{database}.t", {"id": "bigint", "at": "timestamp"}, **options)
     create(client, f"{database}.copy", COLUMNS)
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
-        AcidTable(f"{database}.copy", hms.uri, spark=spark) as copy,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
+        AcidTable(f"{database}.copy", hms.uri, spark=spark, run_in="spark") as copy,
     ):
         for far in (253_402_300_799, 0):
             acid.append(spark.sql(f"select 1L as id, timestamp_seconds({far}) as at").coalesce(1))
@@ -250,7 +250,7 @@ def test_insert_only_files_of_parquet_are_neither_compacted_nor_copied(
         parquet.write_table(rows, file, use_deprecated_int96_timestamps=True)
         (file.parent / "_hiveacid.json").unlink()
         assert refused(acid) == ["at"]
-        with pytest.raises(NanosecondsLost, match="column at"):
+        with pytest.raises(UnsupportedFile, match="column at"):
             copy.append(TableSource(f"{database}.t"))
 
 
@@ -260,7 +260,7 @@ SHOWN, WRITTEN = "2023-11-14 22:13:20.123456", "2023-11-14 22:13:20.123456789"
 def test_conditions_and_keys_of_merges_compare_microseconds(spark, hms, client, database, foreign):
     foreign(f"{database}.t", FINE)
     source = spark.sql(f"select timestamp'{SHOWN}' as at")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         assert acid.to_df(f"at = timestamp'{SHOWN}'").count() == 1
         assert acid.to_df(f"at > timestamp'{SHOWN}' and at < timestamp'2023-11-15'").count() == 0
         assert acid.delete(f"at > timestamp'{SHOWN}' and at < '2023-11-15'").rows_deleted == 0
@@ -272,7 +272,7 @@ def test_conditions_and_keys_of_merges_compare_microseconds(spark, hms, client, 
 def test_assigned_expressions_have_microseconds(spark, hms, client, database, foreign):
     table = foreign(f"{database}.t", FINE[:1])
     same = {name: name for name in ("at", "more", "st")}
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         assert acid.update(same, "id = 0").rows_updated == 1
     (row,) = timestamps_of(spark, table, "delta_0000002_*")
     assert WRITTEN not in row
@@ -283,7 +283,7 @@ def test_reads_by_arrow_have_the_digits_that_they_ask_for(
     spark, hms, client, database, foreign, capsys
 ):
     foreign(f"{database}.t", FINE[:1])
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         at = acid.to_arrow(timestamps="ns")["at"]
         assert at.cast(pa.int64()).to_pylist() == [1_700_000_000_123_456_789]
         assert acid.to_arrow()["at"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456]
@@ -296,7 +296,7 @@ def test_reads_by_arrow_have_the_digits_that_they_ask_for(
 
 def test_changes_and_exports_have_microseconds(spark, hms, client, database, foreign, tmp_path):
     foreign(f"{database}.t", FINE[:1])
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         (at,) = acid.changes(after=0).selectExpr("cast(at as string)").first()
     assert at == SHOWN
     source = ChangesSource(f"{database}.t", after="0", up_to="1")
@@ -316,9 +316,9 @@ def test_changes_and_exports_have_microseconds(spark, hms, client, database, for
 
 def test_a_restore_refuses_to_write_rows_again(spark, hms, client, database, foreign):
     foreign(f"{database}.t", FINE)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.delete("id = 0")
-        with pytest.raises(NanosecondsLost, match="which the restore would cut"):
+        with pytest.raises(UnsupportedFile, match="which the restore would cut"):
             acid.restore(1)
 
 
@@ -328,8 +328,8 @@ def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(
     table = create(client, f"{database}.t", {"id": "bigint"}, {"at": "timestamp"})
     create(client, f"{database}.copy", {"id": "bigint", "at": "timestamp"})
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
-        AcidTable(f"{database}.copy", hms.uri, spark=spark) as copy,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
+        AcidTable(f"{database}.copy", hms.uri, spark=spark, run_in="spark") as copy,
     ):
         acid.append(spark.sql(f"select 1L as id, timestamp'{SHOWN}' as at"))
         (coarse,) = client.get_partitions(client.get_table(table.ref))
@@ -344,7 +344,7 @@ def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(
             lambda: merge.when_matched_update({"id": "s.id + 10"}).execute(),
             lambda: copy.append(TableSource(f"{database}.t")),
         ):
-            with pytest.raises(NanosecondsLost, match=named):
+            with pytest.raises(UnsupportedFile, match=named):
                 write()
         # Reads show microseconds. A statement that sets the key moves the rows that it names.
         assert {str(row.at) for row in acid.to_df().collect()} == {SHOWN}

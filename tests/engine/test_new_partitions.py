@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import UnsupportedTable
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
 from hiveacid.rules.names import Base, Delta
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.observers import At
 
@@ -44,7 +44,7 @@ def test_an_insert_does_not_show_what_a_killed_writer_has_left(
     write_id = aborted_write_id(client, table)
     left = leave(table, Delta(write_id, write_id, 0))
     rows = spark.sql("SELECT 1 AS id, explode(array('x', 'y')) AS p")
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
         with pytest.raises(UnsupportedTable, match=r"The folders of p=y in .* have files"):
             acid.append(rows)
         assert client.get_partition_names(table.ref) == []
@@ -60,7 +60,7 @@ def test_an_overwrite_does_not_show_a_younger_leftover(
 ) -> None:
     leave(table, Delta(9, 9, 0))
     with (
-        AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid,
+        AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid,
         pytest.raises(UnsupportedTable, match="p=y"),
     ):
         acid.overwrite(spark.sql("SELECT 1 AS id, 'y' AS p"))
@@ -75,5 +75,7 @@ def test_writers_that_create_one_partition_at_the_same_time_succeed(
         leave(table, Delta(9, 9, 0))
 
     other = At(Phase.REGISTER, register)
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=[other]) as acid:
+    with AcidTable(
+        table.ref.full_name, hms.uri, spark=spark, run_in="spark", observers=[other]
+    ) as acid:
         assert acid.append(spark.sql("SELECT 1 AS id, 'y' AS p")).files == 1

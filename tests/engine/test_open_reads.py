@@ -14,17 +14,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import register_views
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import LockTimeout, TableReplaced, TransactionAborted
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.transport import Connection
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python import table as frame_reads
+from hiveacid.spark.python import frames as frame_reads
 from hiveacid.spark.python.registered_tables import read_together
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 from tests.metastore_calls import counted_calls
@@ -80,7 +80,7 @@ def table(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> AcidTable:
     create(client, f"{database}.t", {"id": "int"})
-    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, options=AT_ONCE)
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark", options=AT_ONCE)
     acid.append(_rows(spark, 1, 2, 3))
     return acid
 
@@ -123,7 +123,7 @@ def test_frames_share_a_read_until_the_table_changes(
             assert table.changes(0).count() == 3
         assert not calls.keys() & {"open_txns", "lock", "commit_txn", "abort_txn"}
         assert _readers(client, table) == 1
-        AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 7))
+        AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark").append(_rows(spark, 7))
         assert table.to_df().count() == table.to_df().count() == 4
         assert _readers(client, table) == 2
         table.compact("major")
@@ -149,7 +149,7 @@ def test_frames_of_another_definition_do_not_share_a_read(
     assert _readers(client, table) == 2
     client.drop_table(table.ref)
     create(client, table.ref.full_name, {"id": "int"})
-    AcidTable(table.ref.full_name, hms.uri, spark=spark).append(_rows(spark, 8))
+    AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark").append(_rows(spark, 8))
     assert [row.id for row in table.to_df().collect()] == [8]
     # Nobody knows whether the earlier frames were computed before the table was replaced.
     with pytest.raises(TableReplaced, match="dropped and created again"):
@@ -178,9 +178,11 @@ def test_a_thousand_frames_need_few_connections(
     with closing(Proxy(hms)) as proxy:
         frames, tables = [], []
         for number in range(30):
-            tables.append(AcidTable(table.ref.full_name, proxy.uri, spark=spark))
+            tables.append(AcidTable(table.ref.full_name, proxy.uri, spark=spark, run_in="spark"))
             frames.append(tables[-1].to_df())
-            frames.append(AcidTable(table.ref.full_name, proxy.uri, spark=spark).to_df())
+            frames.append(
+                AcidTable(table.ref.full_name, proxy.uri, spark=spark, run_in="spark").to_df()
+            )
             if number % 10 == 0:
                 table.append(_rows(spark, 4))
             frames.append(table.to_df())
@@ -248,7 +250,10 @@ def test_the_reads_of_frames_end_before_spark_is_stopped(
     open_at_stop: list[int] = []
     stop = lambda: open_at_stop.append(_readers(client, table))  # noqa: E731
     monkeypatch.setattr(spark.sparkContext, "stop", stop)
-    frames = [table.to_df(), AcidTable(table.ref.full_name, client.options, spark=spark).to_df()]
+    frames = [
+        table.to_df(),
+        AcidTable(table.ref.full_name, client.options, spark=spark, run_in="spark").to_df(),
+    ]
     assert _readers(client, table) == len(frames)
     spark.sparkContext.stop()
     assert open_at_stop == [0]
@@ -267,10 +272,10 @@ def test_an_exclusive_lock_ends_the_reads_of_this_process_on_its_table(
 ) -> None:
     name, database = table.ref.full_name, table.ref.database
     create(client, f"{database}.other", {"id": "int"})
-    other = AcidTable(f"{database}.other", hms.uri, spark=spark)
+    other = AcidTable(f"{database}.other", hms.uri, spark=spark, run_in="spark")
     kept = other.to_df()
     for change in (
-        lambda: AcidTable(name, hms.uri, spark=spark, options=AT_ONCE).overwrite(
+        lambda: AcidTable(name, hms.uri, spark=spark, run_in="spark", options=AT_ONCE).overwrite(
             _rows(spark, 1, 2)
         ),
         lambda: run(spark, _script("TRUNCATE TABLE t", table, hms)),

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import UnsupportedFile
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.directory import Rules, synthetic_ids
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.session import scan_session
 from hiveacid.tables.visible_files import list_partitions
@@ -108,7 +108,7 @@ def test_original_and_loaded_rows_are_updated_deleted_and_merged(
     def text(i: int) -> str:
         return f"text {i} " * 9
 
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.createDataFrame([(30, "inserted")], "id int, s string"))
         # As LOAD DATA leaves it.
         write(root / "delta_0000001_0000001_0001/000001_0", [13, 15])
@@ -162,7 +162,7 @@ def test_rows_of_a_file_without_a_bucket_number_are_read_and_never_deleted(
     write(folder(table) / "000000_0", [1, 2])
     write(folder(table) / "part-0.orc", [3, 4])
     before = files(table)
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         assert [row[0] for row in rows_of(acid.to_df())] == [1, 2, 3, 4]
         with pytest.raises(UnsupportedFile, match=r"part-0\.orc.*Overwrite"):
             acid.delete("id = 3")

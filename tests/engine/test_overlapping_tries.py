@@ -4,13 +4,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import TransactionAborted
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation, Target
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import create, files, rows_of
 from tests.observers import At
@@ -30,7 +30,7 @@ def job(hms, table):
 
 
 def ids(spark, hms, table):
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as opened:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as opened:
         return [row[0] for row in rows_of(opened.to_df())]
 
 

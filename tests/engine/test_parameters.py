@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, UntrustedSql
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.spark.statements.conditions import bound_expression, bound_query
 from hiveacid.spark.statements.refused_sql import check_expression, check_query
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0, NEEDS_SPARK_4_1
 
@@ -34,7 +34,7 @@ def table(
     spark: SparkSession, hms: EmbeddedMetastore, database: str, client: MetastoreClient
 ) -> Iterator[AcidTable]:
     create(client, f"{database}.t", {"id": "int", "name": "string"}, {"d": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as opened:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as opened:
         opened.append(spark.sql("SELECT id, concat('n', id) name, 'a' d FROM range(4)"))
         yield opened
 
@@ -140,7 +140,7 @@ def test_a_time_with_a_zone_is_the_same_moment(spark: SparkSession) -> None:
 
 
 def test_a_negative_value_begins_no_comment(spark: SparkSession) -> None:
-    with pytest.raises(BadCondition, match="blank"):
+    with pytest.raises(InvalidJob, match="blank"):
         bound_expression(spark, "a-:v > 0 AND b = 1", {"v": -1})
     assert spark.sql(bound_query(spark, "SELECT 5 - :v", {"v": -1})).collect()[0][0] == 6
 
@@ -187,7 +187,7 @@ def test_trusted_sql_may_run_a_script(table: AcidTable, tmp_path: Path) -> None:
     ],
 )
 def test_forbidden_parts_of_a_query(spark: SparkSession, query: str, message: str) -> None:
-    with pytest.raises((UntrustedSql, BadCondition), match=message):
+    with pytest.raises(InvalidJob, match=message):
         check_query(spark, query)
 
 

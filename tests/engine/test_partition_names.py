@@ -8,16 +8,16 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import DataError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_script
 from hiveacid.progress import Phase
 from hiveacid.rules.names import DEFAULT_PARTITION, partition_name
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.metastore_calls import counted_calls
 from tests.observers import At
@@ -59,7 +59,7 @@ class Written:
         self.type = "string" if type_.startswith("char") else type_
         columns = {"id": "int", "v": "int"}
         self.table = create(self._client, self._name, columns, {"k": type_})
-        self.acid = AcidTable(self._name, self._hms.uri, spark=self._spark)
+        self.acid = AcidTable(self._name, self._hms.uri, spark=self._spark, run_in="spark")
         self.acid.append(self.rows((9, other)))
         self.add(text, 1)
         return self.table
@@ -68,7 +68,9 @@ class Written:
         """Add a partition with a row, by the file of another table with the same write id."""
         self.name = partition_name(["k"], [text])
         source = create(self._client, f"{self._name}_{id_}", {"id": "int", "v": "int"})
-        with AcidTable(source.ref.full_name, self._hms.uri, spark=self._spark) as acid:
+        with AcidTable(
+            source.ref.full_name, self._hms.uri, spark=self._spark, run_in="spark"
+        ) as acid:
             acid.append(self._spark.sql(f"SELECT {id_} AS id, 0 AS v"))
         new = HivePartition.new(self._client.get_table(self.table.ref), [text])
         self._client.add_partitions(self.table.ref, [new])
@@ -197,7 +199,9 @@ def test_a_write_locks_the_existing_partition(
     ]
     for write in writes:
         observer = At(Phase.WRITE, note)
-        with AcidTable(table.full_name, hms.uri, spark=spark, observers=[observer]) as acid:
+        with AcidTable(
+            table.full_name, hms.uri, spark=spark, run_in="spark", observers=[observer]
+        ) as acid:
             write(acid)
     assert locked == [{f"k={text}"}] * len(writes)
 
@@ -213,7 +217,9 @@ def test_a_partition_that_is_added_before_the_locks_is_used(
         client.add_partitions(table.ref, [HivePartition.new(table, ["1.50"])])
 
     other = At(Phase.OPEN, add)
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=[other]) as acid:
+    with AcidTable(
+        table.ref.full_name, hms.uri, spark=spark, run_in="spark", observers=[other]
+    ) as acid:
         acid.overwrite(written.rows((2, "1.5")), [{"k": "1.5"}])
     assert written.partitions == ["k=1.50", "k=7", "k=8"]
     assert written.ids == [1, 2, 9]
@@ -236,7 +242,7 @@ def test_null_and_its_text_in_one_key_are_refused(
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int"}, {"k": type_})
     rows = spark.createDataFrame([(1, None), (2, DEFAULT_PARTITION), (3, "")], "id int, k string")
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
         for both in (rows, rows.where("id > 1"), rows.where("id < 3").repartition(1)):
             for write in (acid.append, acid.overwrite):
                 with pytest.raises(DataError, match=f"both null and the text {DEFAULT_PARTITION}"):
@@ -257,7 +263,7 @@ def test_an_empty_char_is_not_null(spark, hms, client, database) -> None:
     """Hive pads it to the name of a partition."""
     table = create(client, f"{database}.t", {"id": "int"}, {"k": "char(3)"})
     rows = spark.createDataFrame([(1, None), (2, ""), (3, "ab")], "id int, k string")
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(rows)
         assert sorted(client.get_partition_names(table.ref)) == [
             "k=   ",
@@ -287,7 +293,7 @@ def test_values_with_one_text_cost_no_list_of_partitions(
         create(client, name, {"id": "int"}, {"k": type_})
         rows = spark.createDataFrame([(1, str(value))], "id int, k string")
         rows = rows.withColumn("k", rows.k.cast(type_))
-        with AcidTable(name, hms.uri, spark=spark) as acid:
+        with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(rows)
             with counted_calls() as calls:
                 acid.append(rows)

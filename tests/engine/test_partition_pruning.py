@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, rows_of
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -42,7 +42,7 @@ def table(
     kind: TableKind,
 ) -> AcidTable:
     create(client, f"{database}.t", {"id": "bigint"}, {"day": "date", "k": "int"}, kind=kind)
-    acid = AcidTable(f"{database}.t", hms.uri, spark=spark)
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark")
     days = "date_add(DATE'2024-01-01', CAST(id % 4 AS INT)) AS day"
     acid.append(spark.range(16).selectExpr("id", days, "CAST(id % 2 AS INT) AS k"))
     return acid
@@ -97,7 +97,7 @@ def test_conditions_on_fields_exclude_no_partition(
         {"country": "string"},
     )
     people = "1 AS id, named_struct('country', 'DE') AS addr, 10 AS v, 'FR' AS country"
-    with AcidTable(f"{database}.people", hms.uri, spark=spark) as table:
+    with AcidTable(f"{database}.people", hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.sql(f"SELECT {people}"))
         source = spark.sql("SELECT 1 AS id, 'DE' AS country, 99 AS v")
         on = "t.id = s.id AND t.addr.country = s.country"

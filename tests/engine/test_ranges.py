@@ -9,11 +9,11 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import SIDECAR_FILE
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, files, folder
 from tests.engine.compaction_case import report_of_compaction
 from tests.orc.orc_tables import double_ranges
@@ -47,7 +47,7 @@ def test_no_file_says_nan_in_its_statistics(
         assert ranges
         return any(math.isnan(value) for range_ in ranges for value in range_)
 
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(frame)
         assert not says_nan()
         acid.append(frame)

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid import spark as engine
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.registered_tables import read_together, register_views
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 
 WORKS: Mapping[str, Callable[[AcidTable, DataFrame], object]] = {
@@ -33,7 +33,7 @@ def test_reads_do_not_change_the_active_session(
 ) -> None:
     name = f"{database}.t"
     create(client, name, {"id": "bigint"}, {"p": "int"})
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.range(10).selectExpr("id", "cast(id % 2 as int) p"))
         before = spark.conf.get(FILTER_PUSHDOWN)
 
@@ -67,7 +67,7 @@ def test_no_work_changes_the_active_session(
     name = f"{database}.t"
     create(client, name, {"id": "bigint"}, {"p": "int"})
     rows = spark.range(10).selectExpr("id", "cast(id % 2 as int) p")
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(rows)
         spark.createDataFrame([(1,)], "a int")
         assert SparkSession.active() is spark

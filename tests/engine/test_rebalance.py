@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyarrow import orc
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     LockTimeout,
     OverlapRefused,
@@ -22,7 +23,6 @@ from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.thrift import idl_txns
 from hiveacid.progress import Phase
 from hiveacid.spark.compaction import compact_table
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case, report_of_compaction

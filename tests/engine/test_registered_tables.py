@@ -4,12 +4,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import TableSource, register_views
-from hiveacid.errors import NotTransactional, UserError, VersionUnknown
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import UserError, VersionUnknown, WrongTableKind
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -28,7 +28,7 @@ def orders(
     """A table of two versions, and beside it others of all kinds."""
     for name, kind in (("orders", TableKind.FULL_ACID), ("lines", TableKind.INSERT_ONLY)):
         create(client, f"{database}.{name}", {"id": "int"}, kind=kind)
-        with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as acid:
+        with AcidTable(f"{database}.{name}", hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(spark.range(3).selectExpr("CAST(id AS INT) id"))
             acid.append(spark.range(3, 5).selectExpr("CAST(id AS INT) id"))
     create(client, f"{database}.plain", {"id": "int"}, kind=TableKind.NOT_ACID)
@@ -56,7 +56,7 @@ def test_the_tables_of_a_database_are_known_until_they_are_closed(
         assert list(tables.skipped) == [f"{database}.odd"]
         joined = user.sql("SELECT o.id FROM orders o JOIN lines l ON o.id = l.id WHERE l.id > 2")
         assert sorted(row.id for row in joined.collect()) == [3, 4]
-        with AcidTable(orders, hms.uri, spark=user) as acid:
+        with AcidTable(orders, hms.uri, spark=user, run_in="spark") as acid:
             acid.delete("id > 0")
         assert count(user, "orders") == 5
         tables.refresh()
@@ -89,7 +89,7 @@ def test_failed_registrations_leave_nothing(
     attempts: list[tuple[object, type[Exception], str]] = [
         (orders, UserError, "already"),
         ({"a": orders, "A": orders}, UserError, "would both be a"),
-        ([f"{database}.plain"], NotTransactional, "plain"),
+        ([f"{database}.plain"], WrongTableKind, "plain"),
         (f"{database}.nothing_*", UserError, "no transactional table"),
         ({"a": TableSource(orders, as_of="9")}, VersionUnknown, "9"),
         ({"a": f"{database}.odd"}, UserError, "union"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import TableReplaced
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
@@ -14,7 +15,6 @@ from hiveacid.rules.merge import NotMatchedInsert
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.registered_tables import read_together, register_views
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import query_rows, run
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.engine.definitions import replace_definition
@@ -48,7 +48,7 @@ def source(spark, hms, client, database) -> TableRef:
     for name, value in (("s", 1), ("s_new", 10)):
         location = f"file:{place}/at_{name}"
         table = create(client, f"{database}.{name}", COLUMNS, location=location)
-        with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+        with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(spark.createDataFrame([(value, value * 100)], "a int, b int"))
     return TableRef(database, "s")
 
@@ -158,12 +158,12 @@ def test_a_plain_table_or_a_view_that_was_changed_is_no_source(spark, client, so
 
 
 def read_frame(spark, client, name):
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         return table.to_df().collect()
 
 
 def read_changes(spark, client, name):
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         return table.changes(0).collect()
 
 
@@ -183,15 +183,15 @@ def read_query(spark, client, name):
 
 
 def read_arrow(spark, client, name):
-    return AcidTable(name, client.options, spark=spark).to_arrow()
+    return AcidTable(name, client.options, spark=spark, run_in="spark").to_arrow()
 
 
 def count(spark, client, name):
-    return AcidTable(name, client.options, spark=spark).diff(0)
+    return AcidTable(name, client.options, spark=spark, run_in="spark").diff(0)
 
 
 def analyze(spark, client, name):
-    return AcidTable(name, client.options, spark=spark).analyze()
+    return AcidTable(name, client.options, spark=spark, run_in="spark").analyze()
 
 
 @FAKE

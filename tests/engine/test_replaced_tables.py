@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import TableReplaced, TransactionAborted
 from hiveacid.jobs.definition_jobs import AddColumnsJob, ColumnSpec
 from hiveacid.metastore.alteration import DDL_TIME
@@ -13,7 +14,6 @@ from hiveacid.metastore.thrift import idl_tables
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.tables.definitions.run import run_ddl
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.metastore_calls import acting_before, counted_calls
@@ -102,7 +102,7 @@ def test_nothing_is_published_in_what_became_another_table(
     hms, client, database, spark, action, change, phase
 ):
     table = create(client, f"{database}.t", COLUMNS, KEYS)
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as writer:
         for number in range(2):
             writer.append(spark.createDataFrame([(number, "a", "x")], SCHEMA))
     before = files(table)
@@ -113,7 +113,9 @@ def test_nothing_is_published_in_what_became_another_table(
             change(other, table.ref, f"file:{elsewhere}")
 
     observers = [At(phase, act)]
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=observers) as overtaken:
+    with AcidTable(
+        table.ref.full_name, hms.uri, spark=spark, run_in="spark", observers=observers
+    ) as overtaken:
         if action == COMPACT:
             with pytest.raises(TableReplaced, match="1 of 1 failed"):
                 overtaken.compact("major")
@@ -144,7 +146,9 @@ def test_a_new_partition_has_the_columns_that_the_table_got_after_the_preparatio
             run_ddl(other, added)
 
     observers = [At(AFTER_PREPARING, grow)]
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=observers) as overtaken:
+    with AcidTable(
+        table.ref.full_name, hms.uri, spark=spark, run_in="spark", observers=observers
+    ) as overtaken:
         overtaken.append(spark.createDataFrame([(7, "new", "x")], SCHEMA))
     grown = client.get_table(table.ref)
     assert [partition.columns for partition in client.get_partitions(grown)] == [grown.columns]
@@ -181,7 +185,7 @@ def test_a_new_partition_has_a_column_that_was_added_directly_before_its_call(
     act = partial(add_column, client, table.ref, ends_writers=ends_writers)
     with (
         acting_before("add_partitions_req", act),
-        AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer,
+        AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as writer,
         pytest.raises(TransactionAborted) if ends_writers else nullcontext(),
     ):
         writer.append(spark.createDataFrame([(7, "new", "x")], SCHEMA))
@@ -202,7 +206,11 @@ def test_a_write_whose_transaction_was_lost_changes_no_row_count(hms, client, da
     lose = partial(add_column, client, table.ref, ends_writers=True)
     with (
         AcidTable(
-            table.ref.full_name, hms.uri, spark=spark, observers=[At(BEFORE_PUBLISHING, lose)]
+            table.ref.full_name,
+            hms.uri,
+            spark=spark,
+            run_in="spark",
+            observers=[At(BEFORE_PUBLISHING, lose)],
         ) as writer,
         pytest.raises(TransactionAborted),
     ):
@@ -218,7 +226,7 @@ def test_new_partitions_cost_no_further_call(hms, client, database, spark):
     table = create(client, f"{database}.t", COLUMNS, KEYS)
     rows = spark.createDataFrame([(1, "a", "x")], SCHEMA)
     calls = []
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer:
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, run_in="spark") as writer:
         for _ in range(2):
             with counted_calls() as counts:
                 writer.append(rows)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from hiveacid.jobs.maintenance_jobs import CleanJob
@@ -14,7 +15,6 @@ from hiveacid.jobs.report import PartitionDifference, RunReport
 from hiveacid.jobs.write_jobs import RestoreJob, TransactionJob
 from hiveacid.progress import Phase
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.compaction_case import Case
@@ -95,7 +95,7 @@ def test_only_the_difference_is_written_and_counted(
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
     for command, said in (
         (
-            ["diff", told.name, "2", "5"],
+            ["changes", "--count", told.name, "2", "5"],
             f"{told.name}: 2 rows inserted, 2 deleted\n"
             "  partition  inserted  deleted\n"
             "  p=x              +1       -2\n"

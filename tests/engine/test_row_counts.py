@@ -3,11 +3,11 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 from tests.observers import At
 
@@ -30,14 +30,14 @@ def test_no_write_leaves_a_number_behind_and_later_ones_change_no_definition(
     create(client, ref.full_name, {"id": "bigint"}, parameters=PROMISED)
     rows = spark.range(5)
     observers = [At(Phase.COMMIT, stop)]
-    stopped = AcidTable(ref.full_name, hms.uri, spark=spark, observers=observers)
+    stopped = AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark", observers=observers)
     with stopped, pytest.raises(Stopped):
         stopped.append(rows)
     forgotten = client.get_table(ref)
     assert forgotten.parameters["numRows"] == ""
     assert "COLUMN_STATS_ACCURATE" not in forgotten.parameters
 
-    with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
+    with AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(rows)
         table.delete("id = 1")
         table.overwrite(rows)

@@ -3,12 +3,12 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, HiveAcidError
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.statements.conditions import require_row_expression
 from tests.engine.acid_tables import create, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
@@ -43,7 +43,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_an_expression_over_several_rows_is_refused(spark: SparkSession, text: str) -> None:
-    with pytest.raises(BadCondition, match="cannot be computed for a single row") as raised:
+    with pytest.raises(InvalidJob, match="cannot be computed for a single row") as raised:
         require_row_expression(spark, text)
     assert "\n" not in str(raised.value)
 
@@ -59,7 +59,7 @@ def test_statements_with_such_expressions_begin_nothing(
 ) -> None:
     create(client, f"{database}.t", {"a": "int", "b": "int"})
     source = spark.sql("SELECT 1 a, 2 b")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(source)
         for change in (
             lambda: acid.update({"a": "sum(a)"}, all_rows=True),

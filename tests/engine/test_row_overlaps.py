@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import LockTimeout, OverlapRefused, TransactionAborted
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.progress import Phase
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import SIDECAR_FILE, STAGING_PREFIX
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.writes.statement import WriteOptions
 from tests.contract.other_engines import OtherEngine
 from tests.engine.acid_tables import create, everything, folder, problems_of_keys
@@ -49,6 +49,7 @@ class Beside:
             self.case.name,
             self.case.uri,
             spark=self.case.spark,
+            run_in="spark",
             options=known,
             observers=observers,
         )

@@ -9,11 +9,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import BadCondition, UnknownColumn
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import InvalidJob, UnknownColumn
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 
 Row = tuple[Any, ...]
@@ -70,7 +70,7 @@ def table(
         client.create_database(name)
         create(client, f"{name}.t", TYPES, **shape)
         key = ["id % 4 AS k"] if "keys" in shape else []
-        with AcidTable(f"{name}.t", fake4.uri, spark=spark) as acid:
+        with AcidTable(f"{name}.t", fake4.uri, spark=spark, run_in="spark") as acid:
             for numbers in (range(100), range(100, 200)):
                 rows = [row(n) for n in numbers if n in NUMBERS or "kind" not in shape]
                 acid.append(spark.createDataFrame(rows, SCHEMA).coalesce(1).selectExpr("*", *key))
@@ -124,7 +124,7 @@ def test_events_are_read_only_for_files_with_such_rows_and_earlier_deletes(
 ):
     table = create(client, f"{database}.t", {"id": "bigint"}, keys)
     columns = ["id", "id % 2 AS k"] if keys else ["id"]
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for first in (0, 10, 20):
             acid.append(spark.range(first, first + 10, 1, 1).selectExpr(*columns))
         acid.delete("id = 15")
@@ -154,5 +154,5 @@ def test_errors_of_a_query_are_reported_before_any_read(table):
         table.to_df(columns=["id", "x", "y"])
     with pytest.raises(UnknownColumn, match="nowhere"):
         table.to_df("nowhere = 1")
-    with pytest.raises(BadCondition, match="does not parse"):
+    with pytest.raises(InvalidJob, match="does not parse"):
         table.to_df("id = ")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.python.registered_tables import register_views
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 
 DAYS = 24
@@ -23,7 +23,7 @@ def facts(
     """Views: ``facts``, an ACID table with a partition for each of 24 days, and ``days``."""
     name = f"{database}.facts"
     create(client, name, {"id": "bigint", "v": "double"}, {"day": "int"})
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(DAYS * 10).selectExpr("id", "id / 2 AS v", f"id % {DAYS} AS day"))
         acid.delete("id < 24")
     days = spark.range(DAYS).selectExpr("CAST(id AS int) AS day", "id DIV 12 AS half")

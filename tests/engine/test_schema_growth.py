@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
@@ -21,7 +22,6 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 from tests.engine.compaction_case import report_of_compaction
@@ -54,7 +54,7 @@ def test_appends_and_merges_add_columns_and_widen_numbers(
 ) -> None:
     name = f"{database}.t"
     create(client, name, COLUMNS, {"day": "string"}, bucket_columns=["id"], num_buckets=2)
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.sql("select 1 as id, 1.5 as amount, 'a' as name, 'mon' as day"))
         # The key of the buckets stays, and the value has to fit; the others grow.
         more = spark.sql(
@@ -115,7 +115,7 @@ def test_control_columns_are_not_part_of_the_row(
     name = f"{database}.t"
     create(client, name, {"id": "int", "seq": "bigint", "name": "string"})
     said = Said()
-    with AcidTable(name, hms.uri, spark=spark, observers=[said]) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark", observers=[said]) as acid:
         rows = spark.sql("select 1 as id, 7L as seq, 'a' as name, 'I' as op, true as flag")
         report = acid.append(rows, merge_schema=True, exclude=["OP"])
         assert report.columns_added == report.tables[0].columns_added == ("flag",)
@@ -179,7 +179,7 @@ def test_a_write_that_is_refused_leaves_the_columns_alone(
 ) -> None:
     name = f"{database}.t"
     table = create(client, name, COLUMNS)
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         for select, error, message in REFUSED:
             with pytest.raises(error, match=message):
                 acid.append(spark.sql(f"select {select}"), merge_schema=True)
@@ -220,7 +220,7 @@ def test_two_writers_at_once_add_every_column_once(
         assert list(pool.map(write, (1, 2))) == [1, 1]
     added = {"shared": "string", "own_1": "int", "own_2": "int"}
     assert types_of(client, name) == COLUMNS | added
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         rows = acid.to_df().select("id", *added)
         assert rows_of(rows) == [(1, "x", 1, None), (2, "x", None, 2)]
     assert left_behind(client) == []

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import InvalidJob, ScriptChanged, UnknownColumn
+from hiveacid.errors import InvalidJob, UnknownColumn, UnprovenRun
 from hiveacid.jobs.report import ScriptReport
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Owner, Snapshot, open_transaction
+from hiveacid.parser.script import to_script
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.rows import rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -127,11 +127,11 @@ def test_statements_of_rows_are_known_by_what_they_do(sql: Sql, rows: Rows) -> N
     with pytest.raises(UnknownColumn, match="Statement 2 of 3"):
         sql(f"{one}; INSERT INTO t VALUES (2, 3); {two}")
     for changed in (two, "INSERT INTO t VALUES (7)"):
-        with pytest.raises(ScriptChanged, match=r"has applied another statement, insert, to .*\.t"):
+        with pytest.raises(UnprovenRun, match=r"has applied another statement, insert, to .*\.t"):
             sql(changed)
     assert done(sql(f"{one}; {one}; {two}")) == [True, False, False]
     assert done(sql(f"{two}; {one}; {one}")) == [True, True, True]
-    with pytest.raises(ScriptChanged):
+    with pytest.raises(UnprovenRun):
         sql(f"{one}; {two}")
     # Another run has applied nothing.
     assert done(sql(two, "d/r2/t/-1")) == [False]
@@ -150,7 +150,7 @@ def test_text_that_differs_in_each_try_is_applied_once(
         with pytest.raises(InjectedFault):
             sql("INSERT INTO t VALUES (2)")
     for _ in range(2):
-        with pytest.raises(ScriptChanged, match="cannot be part of a statement"):
+        with pytest.raises(UnprovenRun, match="cannot be part of a statement"):
             sql("INSERT INTO t VALUES (3)")
     assert rows("t") == [(2,)]
     assert done(sql("INSERT INTO t VALUES (2)")) == [True]

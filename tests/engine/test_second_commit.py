@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -21,7 +22,6 @@ from hiveacid.progress import Phase
 from hiveacid.rules.locks import DataOperation, Operation, lock_components
 from hiveacid.rules.names import STAGING_PREFIX
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTransaction
 from hiveacid.storage.folder import Storage
 from hiveacid.writes.statement import WriteOptions
 from tests.engine.acid_tables import create
@@ -296,7 +296,11 @@ def test_tables_of_all_kinds_that_change_together(lost):
     rows = [(7, "new", "x"), (8, "new", "y")]
     options = WriteOptions(run_token="d/all/t/-1")
     with AcidTransaction(
-        case.uri, spark=case.spark, options=options, observers=[At(Phase.COMMIT, lost.expire)]
+        case.uri,
+        spark=case.spark,
+        run_in="spark",
+        options=options,
+        observers=[At(Phase.COMMIT, lost.expire)],
     ) as txn:
         txn.table(flat).append(case.frame(*rows))
         txn.table(bucketed).append(case.frame(*rows))

@@ -12,10 +12,10 @@ import hiveacid
 from hiveacid.errors import InvalidJob, SqlError, UserError
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import statements
+from hiveacid.parser.statements import is_of_spark
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import statements
-from hiveacid.sql.statements import is_of_spark
 from tests.engine.acid_tables import create
 from tests.fakes.metastore import FakeMetastore
 from tests.stored_views import store_view

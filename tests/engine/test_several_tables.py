@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import (
-    DuplicateMergeKeys,
+    CheckFailed,
     InvalidJob,
     UserError,
 )
@@ -18,7 +20,6 @@ from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import Phase
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.row_id import decode_bucket
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
 from tests.engine.acid_tables import (
     create,
@@ -64,10 +65,10 @@ class Shop:
         return self.spark.createDataFrame(rows, "id int, customer int, day string")
 
     def transaction(self, *observers):
-        return AcidTransaction(self.uri, spark=self.spark, observers=observers)
+        return AcidTransaction(self.uri, spark=self.spark, run_in="spark", observers=observers)
 
     def table(self, table):
-        return AcidTable(self.name(table), self.uri, spark=self.spark)
+        return AcidTable(self.name(table), self.uri, spark=self.spark, run_in="spark")
 
     def rows(self, table):
         with self.table(table) as acid:
@@ -162,7 +163,7 @@ def test_sources_and_targets_are_read_as_of_one_moment(shop):
 
 @pytest.mark.parametrize(
     ("broken", "error"),
-    [("body", ZeroDivisionError), ("statement", DuplicateMergeKeys), ("commit", RuntimeError)],
+    [("body", ZeroDivisionError), ("statement", CheckFailed), ("commit", RuntimeError)],
 )
 def test_when_one_part_fails_nothing_of_the_others_is_left(shop, broken, error):
     def fail():

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind, rows_of
 
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -78,7 +78,7 @@ def test_tables_paths_and_queries(
     client.add_partitions(parts.ref, [partition])
 
     create(client, f"{database}.t", {"id": "int", "name": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for form in ("orc", "parquet", "text", "json"):
             acid.append(TableSource(f"{database}.{form}"))
         acid.append(PathSource(str(tmp_path / "csv"), "csv", {"header": "true", "escape": '"'}))
@@ -113,8 +113,8 @@ def test_the_target_and_other_acid_tables_as_source(
     schema = "id int, v int, day string"
     itself, other = TableSource(f"{database}.t"), TableSource(f"{database}.other")
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
-        AcidTable(f"{database}.other", hms.uri, spark=spark) as source,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
+        AcidTable(f"{database}.other", hms.uri, spark=spark, run_in="spark") as source,
     ):
         acid.append(spark.createDataFrame([(1, 1, "mon"), (2, 2, "tue")], schema))
         source.append(spark.createDataFrame([(1, 10, "mon"), (3, 30, "wed"), (4, 0, "x")], schema))

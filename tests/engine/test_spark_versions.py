@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
-from hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from hiveacid.errors import InvalidJob, JobFailed, SoftwareMissing
 from hiveacid.spark import spark_versions
 from hiveacid.spark.session import SQL_SETTINGS, scan_session
 from hiveacid.spark.spark_versions import (
@@ -123,7 +123,7 @@ def test_parameters_become_literals(spark: SparkSession, text: str, bound: str) 
 
 
 def test_a_parameter_needs_a_value(spark: SparkSession) -> None:
-    with pytest.raises((BadCondition, AnalysisException), match="other"):
+    with pytest.raises((InvalidJob, AnalysisException), match="other"):
         bound_text(spark, "SELECT :other", {"id": F.lit(7)})
 
 
@@ -153,7 +153,7 @@ def test_columns_have_an_equivalent_text(spark: SparkSession, column: Callable[[
 def test_columns_without_an_equivalent_text_are_refused(
     spark: SparkSession, column: Callable[[SparkSession], Any]
 ) -> None:
-    with pytest.raises(BadCondition, match="cannot be expressed in SQL"):
+    with pytest.raises(InvalidJob, match="cannot be expressed in SQL"):
         as_sql(spark, column(spark))
 
 
@@ -189,7 +189,7 @@ def test_only_spark_4_has_data_sources_in_python() -> None:
     if VERSION >= SPARK_4_0:
         assert python_data_sources().DataSource.__name__ == "DataSource"
         return
-    with pytest.raises(UnsupportedSpark, match=r"needs Spark 4\.0"):
+    with pytest.raises(SoftwareMissing, match=r"needs Spark 4\.0"):
         python_data_sources()
 
 
@@ -262,7 +262,7 @@ def test_a_stage_that_a_later_job_computes_again_is_refused(spark: SparkSession)
 
     lost = r"^INSERT INTO db.t: Spark .* lost the output of"
     with (
-        pytest.raises(SparkJobFailed, match=lost),
+        pytest.raises(JobFailed, match=lost),
         requiring_stages_run_once(spark, "INSERT INTO db.t"),
     ):
         compute_again()
@@ -308,7 +308,7 @@ def test_a_removed_record_of_a_job_is_no_proof(spark: SparkSession, monkeypatch,
         started.append(True)
 
     with (
-        pytest.raises(SparkJobFailed, match=f"has removed the record of a {removed}"),
+        pytest.raises(JobFailed, match=f"has removed the record of a {removed}"),
         requiring_stages_run_once(spark, "INSERT INTO db.t"),
     ):
         run_jobs()

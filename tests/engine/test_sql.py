@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import (
     HiveAcidError,
     TableExists,
@@ -21,11 +22,10 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"

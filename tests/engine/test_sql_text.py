@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 from tests.spark_versions.versions import NEEDS_SPARK_4_0, NEEDS_SPARK_4_1
 
 VALUES = [

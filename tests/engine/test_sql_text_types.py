@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.definition_jobs import CreateTableAsJob
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -13,10 +14,9 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 

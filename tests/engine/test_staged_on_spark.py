@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.checks import NotNull, RowCount
@@ -18,11 +19,9 @@ from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.worker.run import ChangeJob
 from hiveacid.worker.staged_changes import publish_change, staged_changes
-from hiveacid.worker.table import WorkerTable
 from tests.rows import unordered_rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -124,9 +123,9 @@ def both_reads(
     spark: SparkSession, client: MetastoreClient, name: str, staged: StageReport
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a staged change, which Spark and Arrow must read alike."""
-    with AcidTable(name, client.options, spark=spark) as table:
-        shown = [tuple(row) for row in table.staged(staged.staged).collect()]
-    with WorkerTable(name, client.options) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
+        shown = [tuple(row.values()) for row in table.staged(staged.staged).to_pylist()]
+    with AcidTable(name, client.options, run_in="worker") as table:
         read = [tuple(row.values()) for row in table.staged(staged.staged).to_pylist()]
     assert sorted(read, key=str) == sorted(shown, key=str)
     return shown
@@ -165,7 +164,7 @@ def test_the_rows_of_a_staged_change_have_the_types_of_the_table(
 
 
 def spark_rows(spark: SparkSession, client: MetastoreClient, name: str) -> list[list[Any]]:
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         return [list(row) for row in table.to_df().collect()]
 
 

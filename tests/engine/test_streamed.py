@@ -10,10 +10,10 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PySparkException
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.report import PartitionDifference
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, rows_of
 
 DELTA = "delta_0000001_0000003"
@@ -56,7 +56,7 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
     client.commit_txn(txns[0])
     first, second = content([1]), content([1, 2])
     stream(root, [first], UNFINISHED)
-    with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
+    with AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark") as table:
         frame = table.to_df()
         assert rows_of(frame) == [(10,), (11,)]
         # The writer continues; the frame stays unchanged, and leaves no files.
@@ -65,7 +65,7 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
         assert [path.name for path in root.iterdir()] == [DELTA]
     stream(root, [first, second], UNFINISHED)
 
-    with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
+    with AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark") as table:
         assert table.delete("id = 11").rows_deleted == 1
         assert table.delete("id = 20").rows_deleted == 0
         assert table.diff(1) == (PartitionDifference(None, inserted=0, deleted=1),)
@@ -85,7 +85,7 @@ def test_a_stream_without_a_length_counts_nothing_and_one_that_is_too_short_is_a
         txn = client.open_txn("streamer", "host", None)
         assert client.allocate_write_id(txn, ref) == write_id
         client.commit_txn(txn)
-    with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
+    with AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark") as table:
         stream(root, [], UNFINISHED)
         assert rows_of(table.to_df()) == []
         whole = content([1])

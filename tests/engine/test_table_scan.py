@@ -16,13 +16,13 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.values import json_values
 from hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.spark_versions import to_arrow
 from hiveacid.tables.scan import table_scan
 from hiveacid.tables.scan.orc_file import OrcFile
@@ -71,7 +71,7 @@ def test_values_of_every_type_and_age_are_those_that_spark_reads(
     keyed = frame.selectExpr(
         "*", "timestamp'2024-01-31 12:00:00.5' k", "cast(if(id < 9, 1.5, null) as decimal(5,2)) p"
     )
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(keyed)
         expected = texts(to_arrow(acid.to_df()))
         found = acid.to_arrow()
@@ -94,7 +94,7 @@ def busy_table(
 ) -> AcidTable:
     """Three versions of a partitioned table, the last of them a delete."""
     create(client, f"{database}.t", {"id": "int", "v": "string"}, {"day": "string"})
-    acid = AcidTable(f"{database}.t", hms.uri, spark=spark)
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark")
     for first in (0, 10):
         rows = [(n, f"v{n}", "mon" if n % 2 else "tue") for n in range(first, first + 10)]
         acid.append(spark.createDataFrame(rows, "id int, v string, day string"))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import UnsupportedSpark
+from hiveacid.errors import SoftwareMissing
 from hiveacid.spark import trial
 from hiveacid.spark.spark_versions import to_arrow
 
@@ -27,5 +27,5 @@ def test_another_result_is_refused(
         return to_arrow(frame.na.fill(0))
 
     monkeypatch.setattr(trial, "to_arrow", without_nulls)
-    with pytest.raises(UnsupportedSpark, match="computed values"):
+    with pytest.raises(SoftwareMissing, match="computed values"):
         trial.run_trial(spark, str(tmp_path))

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, HiveAcidError, TypeMismatch
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import HiveAcidError, InvalidJob, TypeMismatch
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.spark.failures import translated_spark_errors
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.rows.conversion import stored
 from hiveacid.spark.session import scan_session
 from tests.engine.acid_tables import create, rows_of
@@ -63,7 +63,7 @@ def _result(session: SparkSession, value: str, type_: str | None = None) -> str:
             if type_ is not None:
                 value = stored(frame, {"c": value}, table, "The value")["c"]
             (found,) = frame.selectExpr(f"CAST({value} AS STRING)").collect()
-    except (TypeMismatch, BadCondition):
+    except (TypeMismatch, InvalidJob):
         return _ERROR
     return "NULL" if found[0] is None else str(found[0])
 
@@ -89,7 +89,7 @@ def test_statements_follow_the_rules_on_any_cluster(
     user: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     create(client, f"{database}.t", {"id": "int", "name": "string", "day": "date", "f": "float"})
-    with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=user, run_in="spark") as acid:
         acid.append(user.sql("SELECT 2147483647 id, 'x' name, DATE'2026-01-31' day, 1F f"))
         before = rows_of(acid.to_df())
         for values in (

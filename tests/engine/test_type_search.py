@@ -5,9 +5,9 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create
 from tests.engine.compaction_case import report_of_compaction
 
@@ -55,7 +55,7 @@ def test_values_are_found(
     cases = [case for case in FOUND if encoder == "Spark" or case[0] != "timestamp"]
     create(client, f"{database}.t", {f"c{n}": type_ for n, (type_, _, _) in enumerate(cases)})
     values = [f"{value} as c{n}" for n, (_, value, _) in enumerate(cases)]
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(1).selectExpr(*values))
         if encoder == "Arrow":
             # Several stripes of a few bytes are not copied.
@@ -64,7 +64,7 @@ def test_values_are_found(
             (done,) = report_of_compaction(acid, "major").partitions
             assert done.stripes_encoded == 4
     lost = []
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for number, (type_, value, condition) in enumerate(cases):
             where = re.sub(r"\bc\b", f"c{number}", condition)
             if not acid.to_df().where(where).count():

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import UnsupportedTable, UserError
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -19,7 +20,6 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE
 from hiveacid.rules.schema import LOCAL_ZONE, TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import ACID_FIELDS
 from hiveacid.spark.rows.columns import spark_struct
 from tests.engine.acid_tables import create, files, folder, left_behind
@@ -102,7 +102,7 @@ def test_every_type_in_every_way(
         assert done.outcome == "compacted", done
         return "copied" * (done.stripes_copied > 0) + "encoded" * (done.stripes_encoded > 0)
 
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(rows(0))
         assert differences(acid.to_df(), rows(0)) == []
         assert differences(as_spark_reads(spark, table, "delta_0000001_*"), rows(0)) == []
@@ -145,7 +145,7 @@ def test_many_columns_and_long_values(
     def sums(frame: DataFrame) -> list[Row]:
         return frame.selectExpr("id", "length(text)", *check, f"hash({','.join(names)})").collect()
 
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(rows)
         source = rows.where("id in (1, 3)").withColumn("id", F.expr("id + 1"))
         merge = acid.merge(source, "t.id = s.id").when_matched_delete()
@@ -167,7 +167,7 @@ def test_maps_that_spark_cannot_write_are_refused(
     hive_type: str,
 ) -> None:
     create(client, f"{database}.t", {"id": "int", "m": hive_type})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         assert acid.to_df().count() == 0
         with pytest.raises(UnsupportedTable, match="Spark loses entries of maps"):
             acid.append(spark.range(1))
@@ -180,7 +180,7 @@ def test_moments_are_refused_where_hive_cannot_read_them(
     nested = "array<timestamp with local time zone>"
     table = create(client, f"{database}.t", {"id": "int", "moments": nested})
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
         pytest.raises(UnsupportedTable, match="which Hive 3 cannot read from ORC files: moments"),
     ):
         acid.append(spark.range(1))
@@ -210,7 +210,7 @@ def test_moments_of_other_engines_are_read_changed_and_compacted(
     # The far one is beyond Arrow: Spark reads it for the compaction, too.
     value = "if(id = 4, timestamp'3000-01-01 00:00:00', timestamp'2024-03-31 02:30:00.5')"
     rows = spark.sql(f"select id, {value} as at, array({value}, null) as more from range(1, 5)")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         for half in ("id < 3", "id > 2"):
             acid.append(rows.where(half).coalesce(1))
         acid.delete("id = 1")
@@ -233,7 +233,7 @@ def test_moments_of_other_engines_in_an_insert_only_table_are_read_after_a_compa
     columns = {"id": "int", "at": LOCAL_ZONE}
     table = create(client, f"{database}.t", columns, kind=TableKind.INSERT_ONLY)
     rows = spark.sql("select 1 as id, timestamp'2024-03-31 02:30:00.5' as at")
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         more = rows.withColumn("id", F.lit(2))
         acid.append(rows)
         acid.append(more)
@@ -255,14 +255,14 @@ def test_a_clock_that_is_not_utc_is_refused(
     berlin = spark.newSession()
     berlin.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     source = berlin.sql("select 1 as id, date'1582-10-04' as day union select 2, date'2024-03-31'")
-    with AcidTable(f"{database}.dates", hms.uri, spark=berlin) as acid:
+    with AcidTable(f"{database}.dates", hms.uri, spark=berlin, run_in="spark") as acid:
         acid.append(source)
-    with AcidTable(f"{database}.dates", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.dates", hms.uri, spark=spark, run_in="spark") as acid:
         assert sorted(map(tuple, acid.to_df().collect())) == [
             (1, date(1582, 10, 4)),
             (2, date(2024, 3, 31)),
         ]
-    with AcidTable(f"{database}.times", hms.uri, spark=berlin) as acid:
+    with AcidTable(f"{database}.times", hms.uri, spark=berlin, run_in="spark") as acid:
         with pytest.raises(UserError, match=r"Europe/Berlin .*Hive would show them shifted"):
             acid.append(berlin.sql("select 1 as id, array(timestamp'2024-03-31 02:30:00') moments"))
         with pytest.raises(UserError, match="shifted"):

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
@@ -84,7 +84,7 @@ def test_values_are_converted_without_loss_or_refused(
         "ds": "array<date>",
     }
     table = create(client, f"{database}.t", {"id": "int", **types})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(len(CONVERTED)))
         merge = acid.merge(spark.range(len(CONVERTED)), "t.id = s.id")
         for number, (column, expression, _) in enumerate(CONVERTED):
@@ -111,7 +111,7 @@ def test_a_type_that_spark_lacks_is_refused(
 ) -> None:
     create(client, f"{database}.t", {"id": "int", "odd": hive_type})
     with (
-        AcidTable(f"{database}.t", hms.uri, spark=spark) as acid,
+        AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid,
         pytest.raises(UnsupportedTable, match="Column odd"),
     ):
         acid.to_df()

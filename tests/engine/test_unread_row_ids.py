@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import HiveAcidError
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder
 
 # The columns of the envelope: originalTransaction, rowId, and currentTransaction.
@@ -38,7 +38,7 @@ def test_only_reads_that_need_row_ids_decode_them(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     table = create(client, f"{database}.t", {"id": "bigint", "v": "string"})
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
         acid.append(spark.range(0, 100, 1, 1).selectExpr("id", "concat('v', id) v"))
         (path,) = folder(table).glob("delta_*/bucket_*")
         assert damage(path) == len(ROW_ID_COLUMNS)

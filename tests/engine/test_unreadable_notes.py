@@ -10,13 +10,9 @@ import pytest
 from hiveacid.errors import PermissionRefused, UnprovenRun
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from hiveacid.records.proofs import NoteName, RunOutcome, digest_of
-from hiveacid.records.run_notes import (
-    AlreadyApplied,
-    EarlierAttempts,
-    RunNoteFolder,
-    mark_committed,
-)
+from hiveacid.records.run_notes import RunNoteFolder, mark_committed
 from hiveacid.rules.names import RUN_NOTES, SIDECAR_FILE, TableRef
 from hiveacid.rules.notes import MERGED_WRITES
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage

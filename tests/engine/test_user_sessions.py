@@ -11,13 +11,13 @@ from pyarrow import orc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import UntrustedSql
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import InvalidJob
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.registered_tables import read_together
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, folder, rows_of
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -77,7 +77,7 @@ def filled(
     with MetastoreClient(fake4.options) as client:
         client.create_database(database)
         table = create(client, f"{database}.t", COLUMNS, KEYS, **shape)
-        with AcidTable(table.ref.full_name, fake4.uri, spark=spark) as acid:
+        with AcidTable(table.ref.full_name, fake4.uri, spark=spark, run_in="spark") as acid:
             for first in (0, 20):
                 acid.append(spark.sql(ROWS.format(first, first + 20)))
             if table.kind is TableKind.FULL_ACID:
@@ -88,7 +88,7 @@ def filled(
 
 @pytest.fixture
 def table(filled: HiveTable, user: SparkSession, fake4: EmbeddedMetastore) -> Iterator[AcidTable]:
-    with AcidTable(filled.ref.full_name, fake4.uri, spark=user) as acid:
+    with AcidTable(filled.ref.full_name, fake4.uri, spark=user, run_in="spark") as acid:
         yield acid
 
 
@@ -179,7 +179,7 @@ def test_rows_without_ids_are_counted_in_any_session(
     orc.write_table(
         rows, folder(made) / "000000_0", stripe_size=1, batch_size=20, compression="uncompressed"
     )
-    with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=user, run_in="spark") as acid:
         acid.delete("id % 3 = 0")
         kept = acid.to_df()
         set_all(user, OPPOSITE)
@@ -192,7 +192,7 @@ def test_the_zone_of_partitions_is_that_of_the_call(
     hms: EmbeddedMetastore, client: MetastoreClient, database: str, user: SparkSession
 ) -> None:
     create(client, f"{database}.t", {"id": "int"}, KEYS)
-    with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
+    with AcidTable(f"{database}.t", hms.uri, spark=user, run_in="spark") as acid:
         acid.append(user.sql("SELECT 1 id, TIMESTAMP'2024-01-01 12:00:00' k"))
         frame = acid.to_df(where="k = '2024-01-01 12:00:00'")
         frame.createOrReplaceTempView("v")
@@ -207,8 +207,8 @@ def test_no_condition_of_a_frame_calls_java(
 ) -> None:
     create(client, f"{database}.t", {"name": "string"})
     call = "reflect('java.lang.System', 'getProperty', 'user.name')"
-    with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
-        with pytest.raises(UntrustedSql, match="reflect"):
+    with AcidTable(f"{database}.t", hms.uri, spark=user, run_in="spark") as acid:
+        with pytest.raises(InvalidJob, match="reflect"):
             acid.to_df(where=f"name = {call}")
         # The user's own session has all its functions.
         assert acid.to_df().where(f"name = {call}").count() == 0

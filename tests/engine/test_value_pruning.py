@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.orc.format.tail import ColumnRange
+from hiveacid.orc.values.column_bounds import ColumnRange
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.acid_snapshot import AcidSnapshot
-from hiveacid.spark.read.value_pruning import ColumnValues, OrderedValues, only_with
+from hiveacid.spark.read.value_pruning import ColumnValues, SortedValues, only_with
 from hiveacid.spark.session import scan_session
 from hiveacid.tables.visible_files import list_partitions
 from tests.engine.acid_tables import create
@@ -72,7 +72,7 @@ def snapshot(spark: SparkSession, fake4: EmbeddedMetastore) -> Any:
     client.create_database("pruned_by_values")
     parameters = {"orc.row.index.stride": "1000"}
     table = create(client, name, TYPES, parameters=parameters)
-    with AcidTable(name, fake4.uri, spark=spark) as acid:
+    with AcidTable(name, fake4.uri, spark=spark, run_in="spark") as acid:
         for numbers in RANGES:
             acid.append(spark.createDataFrame(map(row, numbers), SCHEMA).coalesce(1))
         acid.delete("id = 4002")
@@ -175,7 +175,7 @@ def test_only_the_buckets_of_the_values_are_read(spark, client, hms, database, v
         parameters=parameters,
     )
     numbers = list(range(400))
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         frame = spark.createDataFrame(
             [(n, text(n), n) for n in numbers], "id long, s string, v int"
         )
@@ -207,7 +207,7 @@ def test_values_of_other_types_than_the_column_are_ignored(snapshot, name):
         *([] if name == "s" else [pa.array(["1"])]),
     ]
     for other in others:
-        assert ColumnValues(column, pa.chunked_array([other])).ordered is None
+        assert ColumnValues(column, pa.chunked_array([other])).sorted is None
 
 
 @given(
@@ -217,9 +217,9 @@ def test_values_of_other_types_than_the_column_are_ignored(snapshot, name):
 def test_texts_are_found_by_their_bytes(texts, bounds):
     low, high = (bound.encode(errors="ignore") for bound in bounds)
     clean = [text.encode(errors="ignore").decode() for text in texts]
-    ordered = OrderedValues.of(pa.chunked_array([clean], pa.string()), parse_type("string"))
+    sorted_values = SortedValues.of(pa.chunked_array([clean], pa.string()), parse_type("string"))
     expected = any(low <= text.encode() <= high for text in clean)
-    assert ordered.any_in(ColumnRange(low, high)) == expected
+    assert sorted_values.any_in(ColumnRange(low, high)) == expected
 
 
 @given(
@@ -227,14 +227,14 @@ def test_texts_are_found_by_their_bytes(texts, bounds):
     st.tuples(*[st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)] * 2),
 )
 def test_integers_are_found_to_the_last_one(numbers, bounds):
-    ordered = OrderedValues.of(pa.chunked_array([numbers], pa.int64()), parse_type("bigint"))
+    sorted_values = SortedValues.of(pa.chunked_array([numbers], pa.int64()), parse_type("bigint"))
     low, high = bounds
-    assert ordered.any_in(ColumnRange(low, high)) == any(low <= n <= high for n in numbers)
+    assert sorted_values.any_in(ColumnRange(low, high)) == any(low <= n <= high for n in numbers)
 
 
 def test_invalid_text_is_ignored() -> None:
     broken = pa.chunked_array([pa.array([b"a\xff"], pa.binary()).view(pa.string())])
-    assert OrderedValues.of(broken, parse_type("string")) is None
+    assert SortedValues.of(broken, parse_type("string")) is None
 
 
 def values(snapshot: AcidSnapshot, name: str, numbers: Sequence[int]) -> ColumnValues:

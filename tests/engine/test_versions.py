@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.cli.main import main
-from hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
+from hiveacid.errors import InvalidJob, VersionGone, VersionUnknown, WrongTableKind
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_script
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.python.registered_tables import read_together
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create, rows_of
 from tests.engine.compaction_case import Case
@@ -152,7 +153,7 @@ def test_plain_tables_have_no_versions(told: Case, client: MetastoreClient) -> N
     name = f"{told.ref.database}.plain"
     create(client, name, {"id": "int"}, kind=TableKind.NOT_ACID)
     source = TableSource(name, as_of="1")
-    with pytest.raises(NotTransactional, match="no versions"):
+    with pytest.raises(WrongTableKind, match="no versions"):
         run(told.spark, InsertJob(target=told.name, source=source, metastore=client.options))
 
 
@@ -163,7 +164,7 @@ def test_versions_of_an_insert_only_table(
 ) -> None:
     name = f"{database}.only"
     create(client, name, {"id": "int"}, kind=TableKind.INSERT_ONLY, format=form)
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         for number in (1, 2, 3):
             table.append(spark.range(number, number + 1).selectExpr("CAST(id AS int) AS id"))
 
@@ -176,7 +177,7 @@ def test_versions_of_an_insert_only_table(
         table.compact("minor")
         check(0)
     clean(client, CleanJob(target=name, metastore=client.options, retention="0"))
-    with AcidTable(name, client.options, spark=spark) as table:
+    with AcidTable(name, client.options, spark=spark, run_in="spark") as table:
         check(3)
         with pytest.raises(VersionGone, match="The oldest available version is 3"):
             table.to_df(as_of_write_id=2)
@@ -188,7 +189,7 @@ def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[...
     metastore = told.client.options
 
     def write(*rows: tuple[Any, ...]) -> None:
-        with AcidTransaction(metastore, spark=told.spark) as txn:
+        with AcidTransaction(metastore, spark=told.spark, run_in="spark") as txn:
             for case in (told, other):
                 txn.table(case.name).append(case.frame(*rows))
 

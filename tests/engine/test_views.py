@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import SqlError, UnsupportedTable, UserError
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.views import FUNCTIONS
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.python.table import AcidTable
-from hiveacid.sql.views import FUNCTIONS
 from tests.engine.acid_tables import rows_of
 from tests.spark_versions.versions import NEEDS_SPARK_4_0
 from tests.stored_views import store_view
@@ -26,7 +26,7 @@ REFLECT = "reflect('java.lang.System', 'getProperty', 'user.name')"
 def table(spark: SparkSession, hms: EmbeddedMetastore, database: str, client: MetastoreClient):
     ref = TableRef(database, "t")
     client.create_table(HiveTable.new(ref, COLUMNS))
-    with AcidTable(ref.full_name, hms.uri, spark=spark) as opened:
+    with AcidTable(ref.full_name, hms.uri, spark=spark, run_in="spark") as opened:
         opened.append(spark.createDataFrame([(1, "a"), (2, "b")], "id int, name string"))
         yield opened
 
@@ -215,7 +215,7 @@ def test_names_of_inputs_of_two_views_do_not_collide(
         text = f"SELECT q.id, q.name FROM {second}.a__b__t q UNION ALL SELECT id + 5, name FROM {inner}"
         store_view(client, outer, text, COLUMNS)
         for name, rows in ((ref.full_name, [(1, "inner")]), (f"{second}.a__b__t", [(2, "outer")])):
-            with AcidTable(name, hms.uri, spark=spark) as opened:
+            with AcidTable(name, hms.uri, spark=spark, run_in="spark") as opened:
                 opened.append(spark.createDataFrame(rows, "id int, name string"))
         table.overwrite(TableSource(outer.full_name))
         assert rows_of(table.to_df()) == [(2, "outer"), (6, "inner")]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.metastore.catalog import StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.engine.acid_tables import create, left_behind
 
 PROGRAM = """
@@ -49,7 +49,7 @@ def tables(
     kinds = {"acid": {}, "orc": flat, "parquet": flat | {"format": StorageFormat.PARQUET}}
     for name, more in kinds.items():
         create(client, f"{database}.{name}", {"id": "int"}, {"day": "string"}, **more)
-        with AcidTable(f"{database}.{name}", hms.uri, spark=spark) as table:
+        with AcidTable(f"{database}.{name}", hms.uri, spark=spark, run_in="spark") as table:
             table.append(_rows(spark, (1, "mon"), (2, "mon"), (3, "tue")))
             table.append(_rows(spark, (4, "tue"), (5, "wed")))
             if more:
@@ -90,7 +90,7 @@ def test_the_command_diff_starts_no_java(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("hiveacid.cli.local_spark.a_spark", None)
-    assert main(["diff", tables[0], "3", "1", "--metastore", hms.uri]) == 0
+    assert main(["changes", "--count", tables[0], "3", "1", "--metastore", hms.uri]) == 0
     assert capsys.readouterr().out.startswith(f"{tables[0]}: 1 row inserted, 3 deleted\n")
 
 
@@ -104,7 +104,7 @@ def test_spark_counts_the_rows_of_text(
         create(
             client, name, {"id": "int"} if keys else {"id": "int", "day": "string"}, keys, **text
         )
-        with AcidTable(name, hms.uri, spark=spark) as table:
+        with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
             table.append(_rows(spark, (1, "mon"), (2, "mon")))
             table.append(_rows(spark, (3, "mon")))
             (found,) = table.diff(1)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.api.table import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.errors import MetastoreTroubled
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import NEVER
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import removal_identity
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable, AcidTransaction
 from hiveacid.upkeep import table_cleaning
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.writes.statement import WriteOptions
@@ -33,7 +34,7 @@ def listening(hms, monkeypatch):
 @pytest.fixture
 def table(spark, hms, client, database, listening) -> Iterator[AcidTable]:
     create(client, f"{database}.t", COLUMNS, DAY)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as table:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as table:
         yield table
 
 
@@ -98,7 +99,7 @@ def test_every_kind_of_write_reports_its_files_and_no_others(spark, hms, client,
 def test_a_partition_that_two_statements_write_has_one_event(spark, hms, client, database, table):
     create(client, f"{database}.log", COLUMNS, DAY, kind=TableKind.INSERT_ONLY)
     table.append(rows(spark, (1, "a", "mon")))
-    with AcidTransaction(hms.uri, spark=spark) as txn:
+    with AcidTransaction(hms.uri, spark=spark, run_in="spark") as txn:
         txn.table(table.ref.full_name).append(rows(spark, (2, "b", "mon")))
         txn.table(table.ref.full_name).delete("id = 1")
         txn.table(f"{database}.log").append(rows(spark, (3, "c", "tue")))
@@ -125,7 +126,7 @@ def test_without_listeners_a_write_costs_no_further_call(spark, hms, client, dat
     create(client, f"{database}.t", COLUMNS, DAY)
     seen = []
     for options in (client.options, replace(client.options, write_events=NEVER)):
-        with AcidTable(f"{database}.t", options, spark=spark) as table:
+        with AcidTable(f"{database}.t", options, spark=spark, run_in="spark") as table:
             table.append(rows(spark, (1, "a", "mon")))
             with counted_calls() as calls:
                 table.append(rows(spark, (2, "b", "mon")))
@@ -148,7 +149,9 @@ def test_a_refused_event_undoes_the_write(spark, hms, client, table):
 def test_a_second_commit_reports_the_files_that_it_publishes(spark, hms, client, table):
     hms.write_events.refused = 1
     options = WriteOptions(run_token="d/1/t/-1")
-    with AcidTable(table.ref.full_name, hms.uri, spark=spark, options=options) as retried:
+    with AcidTable(
+        table.ref.full_name, hms.uri, spark=spark, run_in="spark", options=options
+    ) as retried:
         report = retried.append(rows(spark, (2, "b", "mon")))
     assert report.commit_retry is not None
     told = reported(hms, report.txn_id)
@@ -167,7 +170,7 @@ def test_a_cleaning_keeps_files_that_the_next_dump_can_find(
     client.create_database(database, parameters={"repl.source.for": policy})
     request.addfinalizer(lambda: client.drop_database(database, cascade=True))
     known = create(client, f"{database}.t", COLUMNS, DAY)
-    with AcidTable(f"{database}.t", hms.uri, spark=spark) as table:
+    with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as table:
         for number in range(3):
             table.append(rows(spark, (number, "a", "a b")))
         table.compact("major")

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from hiveacid.jobs.erase_job import EraseJob, EraseReport
+from tests.erasure.remnants import remnants
 from tests.faults.driver import Told
 from tests.faults.operations import Rows
 from tests.faults.rows import ERASED
 from tests.faults.run import Run, silently
 from tests.places import place_of
-from tests.worker.remnants import remnants
 
 
 class ErasureRun(Run):

@@ -41,7 +41,7 @@ class ExportRun(Run):
     def _final_errors(self) -> Sequence[str]:
         """The folder may have the changes of an earlier creation of the table."""
         recreated = self.scenario.after.recreates
-        return [*super()._final_errors, *(["ConsumerMismatch"] if recreated else [])]
+        return [*super()._final_errors, *(["PositionMismatch"] if recreated else [])]
 
     def _check_report(self, report: Any) -> None:
         self._check_exported()
@@ -110,7 +110,7 @@ class StreamRun(Run):
     def _final_errors(self) -> Sequence[str]:
         """Another driver has gone on, with a copy of the checkpoint, or the table is another one."""
         mismatch = self.scenario.after is After.COPY or self.scenario.after.recreates
-        return ("StreamOvertaken", *(["CheckpointMismatch"] if mismatch else []))
+        return ("StreamOvertaken", *(["PositionMismatch"] if mismatch else []))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,7 +37,7 @@ class MirrorRun(Run):
     @property
     def _final_errors(self) -> Sequence[str]:
         """A mirror does not follow another table."""
-        refused = ["MirrorRefused"] if self.scenario.after.recreates else []
+        refused = ["IcebergRefused"] if self.scenario.after.recreates else []
         return [*super()._final_errors, *refused]
 
     def _next_job(self) -> Job:
@@ -99,7 +99,7 @@ class MirrorRun(Run):
         super()._retry()
 
     def _check_refusal(self, error: HiveAcidError) -> None:
-        if error.id != "MirrorRefused" or not self.scenario.after.recreates:
+        if error.id != "IcebergRefused" or not self.scenario.after.recreates:
             raise error
         self._check_mirror()
 

@@ -20,7 +20,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.cli.commands.tables import CAT
+from hiveacid.erasure.keys import keys_of
 from hiveacid.errors import HiveAcidError, TransactionAborted
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import QuerySource, TableSource
@@ -34,14 +36,12 @@ from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.write_ids import AsOf
 from hiveacid.spark.python.registered_tables import read_together, register_views
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import query_rows
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
 from hiveacid.tables.scan.differences import count_differences
 from hiveacid.tables.scan.queries import QueryConnection
 from hiveacid.tables.scan.table_scan import TableScan
-from hiveacid.worker.erasure import keys_of
 from hiveacid.writes.staged_rows import read_staged_rows
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider
@@ -330,7 +330,8 @@ def _stage(scene: Scene) -> None:
 
 def _keys(scene: Scene) -> list[str]:
     """Read the keys of an erasure from a table with one column."""
-    return keys_of(scene.client, QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)}))
+    source = QuerySource("SELECT v FROM s", {"s": TableSource(scene.name)})
+    return keys_of(scene.client, source, "reader of keys")
 
 
 def _diff(scene: Scene) -> tuple[int, int]:
@@ -382,7 +383,7 @@ def _collected(frame: Any) -> list[Row]:
 
 
 def _frame(scene: Scene) -> list[Row]:
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
         frame = table.to_df()
         scene.sleeper.sleep_here()
         return _collected(frame)
@@ -390,14 +391,14 @@ def _frame(scene: Scene) -> list[Row]:
 
 def _frame_without_end(scene: Scene) -> list[Row]:
     """Read a frame whose table is never closed, so that nothing verifies its end."""
-    frame = AcidTable(scene.name, scene.metastore, spark=scene.spark).to_df()
+    frame = AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark").to_df()
     scene.sleeper.sleep_here()
     return _collected(frame)
 
 
 def _second_frame(scene: Scene) -> list[Row]:
     """Read a frame that shares the transaction of an earlier one."""
-    table = AcidTable(scene.name, scene.metastore, spark=scene.spark)
+    table = AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark")
     first = table.to_df()
     rows = _collected(table.to_df("t.id > 0"))
     assert first is not None
@@ -406,7 +407,7 @@ def _second_frame(scene: Scene) -> list[Row]:
 
 def _changes(scene: Scene) -> list[Row]:
     """Read the rows that were inserted and not deleted since the table was empty."""
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
         changes = table.changes(0, net=True)
         scene.sleeper.sleep_here()
         return _collected(changes)
@@ -436,8 +437,8 @@ def _selected(scene: Scene) -> list[Row]:
 
 
 def _staged_frame(scene: Scene) -> list[Row]:
-    with AcidTable(scene.name, scene.metastore, spark=scene.spark) as table:
-        return _collected(table.staged(scene.kept["staged"]))
+    with AcidTable(scene.name, scene.metastore, spark=scene.spark, run_in="spark") as table:
+        return _rows(table.staged(scene.kept["staged"]))
 
 
 SPARK_READERS: dict[str, Reader] = {

@@ -4,11 +4,11 @@ import signal
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import Phase
 from hiveacid.rules.names import STAGING_PREFIX
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.storage.folder import Storage
 from hiveacid.upkeep.table_cleaning import clean
@@ -40,7 +40,7 @@ def test_a_killed_compaction_changes_nothing_and_the_next_run_completes_it(
 ):
     table = create(client, f"{database}.t", {"id": "int", "v": "string"})
     name = table.ref.full_name
-    with AcidTable(name, hms.uri, spark=spark) as acid:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as acid:
         for number in range(2):
             acid.append(
                 spark.createDataFrame([(number, "a"), (number + 10, "b")], "id int, v string")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.rules.names import parse_directory
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.rows import rows_of
@@ -42,7 +42,7 @@ def test_readers_after_a_kill_see_the_earlier_rows(
     def commit(_):
         raise Killed("killed")
 
-    with AcidTable(name, hms.uri, spark=spark) as table:
+    with AcidTable(name, hms.uri, spark=spark, run_in="spark") as table:
         table.append(spark.createDataFrame([tuple(row.values()) for row in OLD], SCHEMA))
         with monkeypatch.context() as patch:
             patch.setattr(os, "rename", rename)

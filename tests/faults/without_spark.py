@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PythonException
 
+from hiveacid.erasure.requests import Eraser
 from hiveacid.iceberg.run import export_to_iceberg
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.iceberg_job import IcebergExportJob
@@ -46,7 +47,6 @@ from hiveacid.tables.visible_files import PartitionFiles
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.checks import ArrowChecks
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import statement_of
 from hiveacid.worker.staged_changes import discard_change, publish_change
 from hiveacid.writes.statement import Counts, Preparation, Statement, WriteContext

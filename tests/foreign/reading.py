@@ -13,6 +13,9 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
+from hiveacid.erasure.keys import KeyHolder, KeySet
+from hiveacid.erasure.mirror_search import MirrorSearch
+from hiveacid.erasure.search import Listing
 from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.catalog_files import CatalogFiles
@@ -29,8 +32,6 @@ from hiveacid.storage.listing import DataFile, read_tail
 from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.parquet_file import ParquetFile, parquet_rows, times_of_file
 from hiveacid.tables.visible_files import AcidFile, read_events
-from hiveacid.upkeep.erasure.key_set import KeySet
-from hiveacid.upkeep.erasure.mirror import MirrorSearch
 from hiveacid.worker.files import rows_of_files
 
 # The ids of the columns of an Iceberg table.
@@ -64,24 +65,21 @@ def table_of_orc(path: Path) -> None:
 
 def events(path: Path) -> None:
     file = AcidFile(str(path), None, 0, path.stat().st_size, False)
-    read_events([(0, file)], ValidWriteIdList(None, 1 << 40))
+    read_events([file], ValidWriteIdList(None, 1 << 40))
 
 
 def mirror(path: Path) -> None:
     column = HiveColumn("id", "string")
     table = SimpleNamespace(mapped_columns=AS_STORED, ref=SimpleNamespace(full_name="s.t"))
+    keys = KeySet.of(b"salt", ["a key of nobody"])
     search = MirrorSearch(
         client=cast(Any, None),
-        table=cast(Any, table),
-        column=column,
-        keys=KeySet.of(b"salt", ["a key of nobody"]),
+        holder=KeyHolder(cast(Any, table), column, keys),
         location=str(path.parent),
         deleted_by=1,
-        listed=frozenset([path.name]),
     )
-    found = search._look(
-        ReadOnlyStorage.of(str(path.parent)), frozenset(), (path.name, path.stat().st_size)
-    )
+    listing = Listing(ReadOnlyStorage.of(str(path.parent)), {path.name: path.stat().st_size})
+    found = search.look(listing, path.name)
     if found.problem:
         raise HiveAcidError(found.problem)
 

@@ -47,7 +47,7 @@ def test_requests_have_budgets_of_their_own() -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, b'{"a":' * 100_000, "[1,2,3]", "x"])
 def test_json_has_few_values_that_are_not_deep(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"deep|values|Expecting"):
-        parse_json(text, most=2 if text == "[1,2,3]" else 4_000_000)
+        parse_json(text, limit=2 if text == "[1,2,3]" else 4_000_000)
 
 
 def test_an_answer_shows_requests_of_many_keys(tmp_path: Path) -> None:

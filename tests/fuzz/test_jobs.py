@@ -3,11 +3,12 @@
 import json
 
 from hiveacid.drivers.run_files import RunFiles, Started
+from hiveacid.jobs import codec
 from hiveacid.jobs.codec import encode
 from hiveacid.jobs.job_json import from_json, to_json
 from hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from hiveacid.parser.script import to_script
 from hiveacid.records.run_notes import RunNote
-from hiveacid.sql.script import to_script
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 SCRIPT = """
@@ -57,6 +58,6 @@ def test_reports(inputs, tmp_path):
         files.read_started()
         for kind in (RunReport, CompactReport, CleanReport):
             files.read_report(kind)
-        RunNote.parse(given)
+        codec.read_obligation(RunNote, given, "note")
 
     fuzz(read, lambda source: text(source, REPORTS).encode(errors="surrogatepass"), inputs)

@@ -335,7 +335,7 @@ def test_rewriting(inputs):
         tail = OrcTail.read(file)
         if tail.is_acid:
             places = [(file, tail, range(len(tail.stripes)))]
-            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[7])
+            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted_ids=[7])
 
     fuzz(write, make, inputs)
 

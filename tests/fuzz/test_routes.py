@@ -26,8 +26,8 @@ ADDRESSES = (
     "/api/tables?refresh=true",
 )  # fmt: skip
 LINES = (
-    ["inspect", "{folder}", "--write-ids", "shop.t:5:3:3,5-7:1,2"],
-    ["inspect", "{folder}", "--write-ids", "a.b:5:1::", "--txns", "9:3:3:", "--json"],
+    ["cat", "--directories", "{folder}", "--write-ids", "shop.t:5:3:3,5-7:1,2"],
+    ["cat", "--directories", "{folder}", "--write-ids", "a.b:5:1::", "--txns", "9:3:3:", "--json"],
     ["cat", "{folder}", "--limit", "3"],
     ["cat", "{folder}", "--write-ids", "a.b:5:9223372036854775807::", "--row-ids"],
     ["history", "shop.t", "--metastore", "thrift://127.0.0.1:1", "--json"],

@@ -1,12 +1,12 @@
 """Texts of SQL: scripts, views and the queries that lineage and names are taken from."""
 
-from hiveacid.sql.hive_expression import check_as_spark
-from hiveacid.sql.script import to_jobs
-from hiveacid.sql.views import view_query, with_names
+from hiveacid.parser.hive_expression import check_as_spark
+from hiveacid.parser.script import to_jobs
+from hiveacid.parser.views import view_query, with_names
 from tests.fuzz.driver import INPUTS, WORDS, fuzz
-from tests.sql.test_hive_expression import CHECKS, COLUMNS
-from tests.sql.test_sql_errors import UNSUPPORTED
-from tests.sql.test_sql_jobs import CASES
+from tests.parser.test_hive_expression import CHECKS, COLUMNS
+from tests.parser.test_sql_errors import UNSUPPORTED
+from tests.parser.test_sql_jobs import CASES
 
 SCRIPTS = [case[0] for case in CASES] + [case[0] for case in UNSUPPORTED]
 PARTS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hiveacid.errors import ConsumerMismatch
+from hiveacid.errors import PositionMismatch
 from hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
 from hiveacid.storage.folder import Storage
 from tests.faults.operations import Tables
@@ -20,7 +20,7 @@ def test_a_cursor_moves_on_and_belongs_to_one_target(tables: Tables) -> None:
     one.begin(0)
     consumer().begin(1)
     slow.begin(1)
-    with pytest.raises(ConsumerMismatch):
+    with pytest.raises(PositionMismatch):
         other.begin(0)
     one.advance(3)
     slow.advance(2)

@@ -8,12 +8,12 @@ import pytest
 from hdfs_native import Client
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.upkeep.table_cleaning import clean
 from tests.engine.acid_tables import create
 from tests.hadoop.hdfs import Hdfs
@@ -46,7 +46,7 @@ def fill(
         def frame(*rows: tuple[Any, ...]) -> Any:
             return spark.createDataFrame(list(rows), SCHEMA)
 
-        with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        with AcidTable(f"{database}.t", hms.uri, spark=spark, run_in="spark") as acid:
             acid.append(frame((1, "a", "x"), (2, "b", "y")))
             acid.append(frame((3, "c", "x")))
             if kind is TableKind.FULL_ACID:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
+from hiveacid.errors import LockTimeout, VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
@@ -58,7 +58,7 @@ class _Reader:
         assert _read(self._history.form, self._files) == self._expected, self._files
         try:
             again = self._list()
-        except NotEnoughHistory:
+        except VersionGone:
             # Version 3 cannot hide a new base from a reader who does not see all of it.
             assert not self._history.is_hive4
         else:

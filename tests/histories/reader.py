@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from hiveacid.errors import NotEnoughHistory
+from hiveacid.errors import VersionGone
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.key_stream import read_keys
@@ -67,7 +67,7 @@ class Reader:
             self._check_rows(partition, chosen)
             try:
                 again = self._list(partition)
-            except NotEnoughHistory:
+            except VersionGone:
                 # Version 3 cannot hide a new base from a reader who does not see all of it. A
                 # reader with selected files is not concerned.
                 assert self._rules is Rules.HIVE3

@@ -13,6 +13,7 @@ from typing import Any
 from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from hiveacid.jobs.report import PartitionDifference, RunReport
 from hiveacid.metastore.txn.owner import Snapshot
@@ -20,7 +21,6 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.row_id import RowId, decode_bucket
 from hiveacid.rules.write_ids import Range, ValidWriteIdList
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.read.changes import ChangeReader
 from hiveacid.spark.session import scan_session
 from hiveacid.storage.hidden_folder import TableOfFolder
@@ -209,6 +209,7 @@ class Versions:
             self._table.ref.full_name,
             self._table.client.options,
             spark=self._spark,
+            run_in="spark",
             options=WriteOptions(lock_wait_seconds=0),
         )
 

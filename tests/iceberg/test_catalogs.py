@@ -11,7 +11,6 @@ from pyiceberg.types import IntegerType, NestedField
 from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
-    IcebergConflict,
     IcebergRefused,
     TableExists,
     TableReplaced,
@@ -127,7 +126,7 @@ def test_added_columns_are_part_of_the_snapshot(mirror: Mirror) -> None:
 
 
 def test_a_program_that_creates_the_table_meanwhile_wins(mirror: Mirror) -> None:
-    with pytest.raises(IcebergConflict, match="was not created"):
+    with pytest.raises(TableReplaced, match="was not created"):
         mirror.run(AtCommit(lambda: mirror.run(run_token="rival")), run_token="run")
     assert mirror.counts(run_token="run") == ("unchanged", 0, 1, 0)
 
@@ -139,7 +138,7 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
 
     mirror.update()
     mirror.hive.insert(4)
-    with pytest.raises(IcebergConflict, match="was not updated"):
+    with pytest.raises(TableReplaced, match="was not updated"):
         mirror.run(AtCommit(rival), run_token="run")
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
 
@@ -225,7 +224,7 @@ def test_a_rest_server_that_fails_in_a_commit_applies_it_at_most_once(
     if at == "answer":
         mirror.update(run_token="run")
     else:
-        error = IcebergConflict if status == 409 else CommitUncertain
+        error = TableReplaced if status == 409 else CommitUncertain
         with pytest.raises(error):
             mirror.run(run_token="run")
         mirror.let_files_age()

@@ -17,15 +17,20 @@ from pyiceberg.table import Table
 from airflow_hiveacid import AcidTable
 from hiveacid.errors import (
     AccessRefused,
-    IcebergDiffers,
+    CheckFailed,
+    CorruptFile,
+    IcebergRefused,
     InvalidJob,
+    SoftwareMissing,
+    TableNotFound,
     VersionGone,
+    WrongTableKind,
 )
 from hiveacid.iceberg.comparison import TableRows
 from hiveacid.iceberg.row_hash import TableSum
 from hiveacid.iceberg.run import compare_with_iceberg
 from hiveacid.jobs import IcebergCompareJob
-from hiveacid.jobs.iceberg_job import IcebergCompareReport
+from hiveacid.jobs.iceberg_job import ComparedPartition, IcebergCompareReport
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import Delta, TableRef, partition_name
@@ -34,7 +39,7 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.table_scan import TableScan
 from tests.compaction.written_table import WrittenTable
-from tests.golden import GoldenSnapshot
+from tests.golden import by_table
 from tests.iceberg.case import ExportCase, LakeCase
 from tests.iceberg.lakes import exported, guarded
 from tests.iceberg.test_golden_exports import ORC
@@ -44,6 +49,7 @@ from tests.places import place_of
 from tests.scan.test_golden_tables import opened
 
 fake = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+TABLES = by_table(ORC)
 
 
 def job(case: LakeCase, **fields: Any) -> IcebergCompareJob:
@@ -80,24 +86,25 @@ def mirror(client: MetastoreClient, database: str, tmp_path: Path) -> Mirror:
     return found
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize("snapshot", ORC, ids=str)
-def test_exported_golden_tables_are_equal(snapshot: GoldenSnapshot, tmp_path: Path) -> None:
-    visible = opened(snapshot)
-    assert visible.table is not None
-    table, _ = exported(visible, tmp_path)
-    columns = TableColumns(visible.table.columns, visible.table.partition_keys)
-    keys = [key.name.lower() for key in columns.keys]
-    hive, iceberg = TableSum(keys), TableSum(keys)
-    for partition in visible.partitions:
-        for _, batch in visible.part(partition).rows(columns):
-            hive.add(batch)
-    rows = TableRows(guarded(table), visible.table)
-    for file in rows.files():
-        iceberg.merge(rows.sum_of(file, keys, lambda batches: batches))
-    assert hive.rows == len(snapshot.rows)
-    assert hive == iceberg
-    assert rows.notices == []
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("table", TABLES)
+def test_exported_golden_tables_are_equal(table: str, tmp_path: Path) -> None:
+    for number, snapshot in enumerate(TABLES[table]):
+        visible = opened(snapshot)
+        assert visible.table is not None
+        copy, _ = exported(visible, tmp_path / str(number))
+        columns = TableColumns(visible.table.columns, visible.table.partition_keys)
+        keys = [key.name.lower() for key in columns.keys]
+        hive, iceberg = TableSum(keys), TableSum(keys)
+        for partition in visible.partitions:
+            for _, batch in visible.part(partition).rows(columns):
+                hive.add(batch)
+        rows = TableRows(guarded(copy), visible.table)
+        for file in rows.files():
+            iceberg.merge(rows.sum_of(file, keys, lambda batches: batches))
+        assert hive.rows == len(snapshot.rows)
+        assert hive == iceberg, snapshot
+        assert rows.notices == []
 
 
 @fake
@@ -194,7 +201,7 @@ def test_a_change_of_the_iceberg_table_is_found(
     assert different.partition is None
     assert different.hive_hash != different.iceberg_hash
     assert (different.hive_rows, different.iceberg_rows) == (3, mirror.iceberg.scan().count())
-    with pytest.raises(IcebergDiffers, match="the table"):
+    with pytest.raises(CheckFailed, match="the table"):
         report.require_equal()
 
 
@@ -475,3 +482,67 @@ def test_an_iceberg_table_leads_to_no_table_that_is_refused(
         compare(mirror)
     PERMITTED.add(secret.full_name)
     compare(mirror)
+
+
+@fake
+def test_missing_tables_and_files_are_named(mirror: Mirror, database: str) -> None:
+    with pytest.raises(TableNotFound, match=r"ns\.none does not exist in the catalog lake"):
+        compare(mirror, table="ns.none")
+    with pytest.raises(TableNotFound, match="nowhere"):
+        compare(mirror, target=f"{database}.nowhere")
+    plain = HiveTable.new(
+        TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
+    )
+    mirror.client.create_table(plain)
+    with pytest.raises(WrongTableKind):
+        compare(mirror, target=f"{database}.plain")
+    (file,) = mirror.iceberg.scan().plan_files()
+    Path(file.file.file_path.removeprefix("file:").replace("//", "/")).unlink()
+    with pytest.raises(IcebergRefused, match=r"pyiceberg cannot read .* of ns\.t: ") as raised:
+        compare(mirror)
+    assert f"cannot read {file.file.file_path} of" in raised.value.what
+    assert "with Spark" in raised.value.remedy
+
+
+@fake
+def test_damaged_files_are_errors(mirror: Mirror) -> None:
+    (file,) = mirror.iceberg.scan().plan_files()
+    path = Path(file.file.file_path.removeprefix("file:").replace("//", "/"))
+    path.write_bytes(path.read_bytes()[:-20] + b"\0" * 20)
+    with pytest.raises(CorruptFile, match="This is not an ORC file") as raised:
+        compare(mirror)
+    assert file.file.file_path in raised.value.what
+    assert not mirror.client.show_locks()
+
+
+def test_the_job_is_validated() -> None:
+    for fields in (
+        {"table": "t"},
+        {"table": "a.t", "catalog_options": {"a": 1}},
+        {"table": "a.t", "as_of_write_id": -1},
+        {"table": "a.t", "as_of_write_id": "1"},
+    ):
+        with pytest.raises(InvalidJob):
+            IcebergCompareJob(target="db.t", **fields).validate()  # type: ignore[arg-type]
+
+
+@fake
+def test_a_missing_library_is_an_error(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SoftwareMissing, match="The comparison of"):
+        compare(mirror)
+
+
+def test_an_error_names_a_few_partitions() -> None:
+    partitions = [
+        ComparedPartition(partition=f"p={n}", hive_rows=2, iceberg_rows=n) for n in range(9)
+    ]
+    report = IcebergCompareReport(
+        target="a.b", table="c.d", equal=False, different=tuple(partitions), partitions=20
+    )
+    with pytest.raises(CheckFailed) as raised:
+        report.require_equal()
+    assert "in 9 of 20 partitions" in raised.value.what
+    assert "p=1 (1 instead of 2 rows), p=2 (other values)" in raised.value.what
+    assert raised.value.what.endswith("and 4 more.")
+    assert "look for the program" in raised.value.remedy

@@ -16,11 +16,11 @@ from hiveacid.jobs.erase_job import EraseReport
 from hiveacid.jobs.iceberg_job import IcebergFileFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
+from tests.erasure.remnants import remnants
+from tests.erasure.test_erasure import KEYS, Warehouse
 from tests.iceberg.case import LakeCase
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.test_spark_catalogs import open_in_spark
-from tests.worker.remnants import remnants
-from tests.worker.test_erasure import KEYS, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 # The bounds of texts in Iceberg have 16 characters, and a person is known by fewer.

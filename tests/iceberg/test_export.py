@@ -10,10 +10,10 @@ from pyiceberg.types import IntegerType, NestedField
 
 from hiveacid.errors import (
     CommitUncertain,
-    IcebergLibraryMissing,
     IcebergRefused,
     InvalidJob,
     SharedLocation,
+    SoftwareMissing,
     TableExists,
     TableNotFound,
     UnsupportedTable,
@@ -302,6 +302,6 @@ def test_a_missing_library_is_an_error_with_a_remedy(
     case: ExportCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match="requires pyiceberg") as raised:
+    with pytest.raises(SoftwareMissing, match="requires pyiceberg") as raised:
         case.run()
     assert "hiveacid[iceberg]" in raised.value.remedy

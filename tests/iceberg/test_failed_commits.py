@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import CommitUncertain, IcebergRefused, IcebergUnreachable
+from hiveacid.errors import CommitUncertain, IcebergRefused, MetastoreUnreachable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.compaction.written_table import WrittenTable
@@ -101,7 +101,7 @@ def test_a_statement_that_waits_too_long_has_no_effect(mirror: Mirror) -> None:
     with closing(sqlite3.connect(mirror.folder / "catalog.db")) as writer:
         writer.execute("BEGIN IMMEDIATE")
         options = sqlite(mirror, "timeout=0")
-        require_denied(mirror, IcebergUnreachable, "locked", catalog_options=options)
+        require_denied(mirror, MetastoreUnreachable, "locked", catalog_options=options)
     require_done(mirror)
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.upkeep.erasure.avro import AvroFile
+from hiveacid.foreign.avro import AvroFile
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.test_spark_catalogs import open_in_spark
 

@@ -11,7 +11,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType
 
-from hiveacid.errors import CommitUncertain, IcebergConflict, MirrorRefused
+from hiveacid.errors import CommitUncertain, IcebergRefused, TableReplaced
 from hiveacid.iceberg.attempt import Attempt, AttemptNote
 from hiveacid.jobs.iceberg_job import IcebergExportReport
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -283,7 +283,7 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
                 mirror.run(run_token="rival")
 
     mirror.hive.insert(4)
-    with pytest.raises(IcebergConflict, match="was not updated"):
+    with pytest.raises(TableReplaced, match="was not updated"):
         mirror.run(Rival(), run_token="run")
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
 
@@ -338,7 +338,7 @@ def test_columns_by_which_earlier_rows_change_are_refused(
     mirror: Mirror, columns: list[tuple[str, str]], message: str
 ) -> None:
     mirror.change_columns(*columns)
-    with pytest.raises(MirrorRefused, match=message) as raised:
+    with pytest.raises(IcebergRefused, match=message) as raised:
         mirror.run()
     assert "Drop the Iceberg table" in raised.value.remedy
 
@@ -346,7 +346,7 @@ def test_columns_by_which_earlier_rows_change_are_refused(
 def test_a_table_that_was_created_again_is_refused(mirror: Mirror) -> None:
     mirror.client.drop_table(mirror.hive.ref)
     mirror.client.create_table(HiveTable.new(mirror.hive.ref, [HiveColumn("id", "int")]))
-    with pytest.raises(MirrorRefused, match="rows of another table"):
+    with pytest.raises(IcebergRefused, match="rows of another table"):
         mirror.run()
 
 
@@ -366,7 +366,7 @@ def test_a_mirror_that_another_program_has_changed_is_refused_until_it_is_set_ba
     own = mirror.iceberg.metadata.current_snapshot_id
     assert own is not None
     change(mirror.iceberg)
-    with pytest.raises(MirrorRefused, match="Another program has changed") as raised:
+    with pytest.raises(IcebergRefused, match="Another program has changed") as raised:
         mirror.run()
     assert f"rollback_to_snapshot('ns.t', {own})" in raised.value.remedy
     mirror.iceberg.manage_snapshots().rollback_to_snapshot(own).commit()
@@ -377,5 +377,5 @@ def test_a_mirror_that_another_program_has_changed_is_refused_until_it_is_set_ba
 def test_columns_that_another_program_has_added_are_refused(mirror: Mirror) -> None:
     with mirror.iceberg.update_schema() as update:
         update.add_column("own", IntegerType())
-    with pytest.raises(MirrorRefused, match=r"own.* instead of id"):
+    with pytest.raises(IcebergRefused, match=r"own.* instead of id"):
         mirror.run()

@@ -14,10 +14,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
 from hiveacid.errors import (
-    IcebergLibraryMissing,
     IcebergRefused,
-    IcebergUnreachable,
-    MirrorRefused,
+    MetastoreUnreachable,
+    SoftwareMissing,
     StorageError,
     TableExists,
     TableNotFound,
@@ -238,7 +237,7 @@ def test_a_mirror_of_an_earlier_creation_has_no_version(mirror: Followed) -> Non
     shutil.copytree(kept, root / MIRROR_NOTES)
     mirror.client.commit_txn(mirror.open_write())
     assert mirror.noted() == [("ns.t", 0, 1)]
-    with pytest.raises(MirrorRefused, match="rows of another table"):
+    with pytest.raises(IcebergRefused, match="rows of another table"):
         mirror.lag()
 
 
@@ -316,14 +315,14 @@ def test_a_mirror_that_cannot_follow_has_no_lag(mirror: Followed) -> None:
     with pytest.raises(VersionUnknown, match="no version 2: its newest one is 1"):
         mirror.lag(version=2)
     mirror.iceberg.append(mirror.iceberg.scan().to_arrow())
-    with pytest.raises(MirrorRefused, match="Another program has changed"):
+    with pytest.raises(IcebergRefused, match="Another program has changed"):
         mirror.lag()
 
 
 def test_a_mirror_of_another_table_is_refused(mirror: Followed, database: str) -> None:
     other = WrittenTable.create(mirror.client, f"{database}.other")
     other.insert(1)
-    with pytest.raises(MirrorRefused, match="rows of another table"):
+    with pytest.raises(IcebergRefused, match="rows of another table"):
         mirror.lag(target=str(other.ref))
 
 
@@ -341,7 +340,7 @@ class Forbids(Fails):
 
 
 @pytest.mark.parametrize(
-    ("catalog", "error"), [(Fails, IcebergUnreachable), (Forbids, IcebergRefused)]
+    ("catalog", "error"), [(Fails, MetastoreUnreachable), (Forbids, IcebergRefused)]
 )
 def test_only_an_unreachable_catalog_may_answer_later(
     mirror: Followed, catalog: type, error: type[Exception]
@@ -350,12 +349,12 @@ def test_only_an_unreachable_catalog_may_answer_later(
         asked = pytest.raises(error, match="cannot be asked")
         with opened_as("sql", catalog), asked as raised:
             work()
-        assert raised.value.retryable == (error is IcebergUnreachable)
+        assert raised.value.retryable == (error is MetastoreUnreachable)
 
 
 def test_a_missing_library_is_an_error(mirror: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match=r"lag of ns\.t requires pyiceberg"):
+    with pytest.raises(SoftwareMissing, match=r"lag of ns\.t requires pyiceberg"):
         mirror.lag()
 
 

@@ -14,8 +14,8 @@ from airflow_hiveacid import AcidTable
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.iceberg.lakes import ReadableMetastore, exported, sql_catalog, sql_options
@@ -179,7 +179,7 @@ def created(table: str, client: MetastoreClient, spark: SparkSession) -> Iterato
     def create(columns: str) -> AcidTable:
         (job,) = to_jobs(f"CREATE TABLE {table} {columns}")
         run_ddl(client, job)
-        opened.append(AcidTable(table, client.options, spark=spark))
+        opened.append(AcidTable(table, client.options, spark=spark, run_in="spark"))
         return opened[-1]
 
     yield create
@@ -234,7 +234,7 @@ def test_evolved_columns_and_insert_only_tables_are_read_back(created, spark, tm
     for change in ("ADD COLUMNS (w double)", "CHANGE id id bigint"):
         (job,) = to_jobs(f"ALTER TABLE {orders.ref} {change}")
         run_ddl(orders._client, job)
-    with AcidTable(str(orders.ref), orders._client.options, spark=spark) as newer:
+    with AcidTable(str(orders.ref), orders._client.options, spark=spark, run_in="spark") as newer:
         newer.append(spark.sql("SELECT id + 5000000000 id, 'new' v, id / 2 w FROM range(10)"))
         check(newer, spark, tmp_path / "copied", stripes_encoded=0)
         newer.delete("id = 3")
@@ -258,7 +258,7 @@ def test_a_mirror_is_read_back_after_each_change(created, spark, tmp_path, forma
     check(orders, spark, tmp_path, outcome="unchanged", files=0, files_removed=0)
     (job,) = to_jobs(f"ALTER TABLE {orders.ref} ADD COLUMNS (w double)")
     run_ddl(orders._client, job)
-    with AcidTable(str(orders.ref), orders._client.options, spark=spark) as newer:
+    with AcidTable(str(orders.ref), orders._client.options, spark=spark, run_in="spark") as newer:
         check(newer, spark, tmp_path, outcome="updated", files=0, files_removed=0)
         newer.append(spark.sql("SELECT 40 id, 'new' v, double(0.5) w, 0 p"))
         check(newer, spark, tmp_path, files=1, files_removed=0)

@@ -14,8 +14,8 @@ from pyiceberg.table import StaticTable
 from hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import cache_folder
+from hiveacid.parser.questions import ShowProperties
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.questions import ShowProperties
 from hiveacid.tables.definitions.answers import answer
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog

@@ -12,8 +12,8 @@ from hiveacid.errors import (
     HiveAcidError,
     IcebergRefused,
     InvalidJob,
-    NotTransactional,
     TableNotFound,
+    WrongTableKind,
 )
 from hiveacid.iceberg import catalogs
 from hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg, lag_of_mirror
@@ -48,7 +48,7 @@ Run = Callable[[MetastoreClient, dict[str, Any]], object]
 
 REFUSALS: list[tuple[str, str, type[HiveAcidError]]] = [
     ("gone", "ns.t", TableNotFound),
-    ("plain", "ns.t", NotTransactional),
+    ("plain", "ns.t", WrongTableKind),
     ("t", "t", InvalidJob),
     ("elsewhere", "ns.t", AccessRefused),
 ]

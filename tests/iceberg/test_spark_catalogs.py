@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import IcebergConflict, MirrorRefused
+from hiveacid.errors import IcebergRefused, TableReplaced
 from hiveacid.metastore.client import MetastoreClient
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
@@ -86,7 +86,7 @@ def test_spark_reads_a_mirror_and_sets_it_back_with_the_statement_of_the_error(
     mirror.update()
     assert ids(session, mirror) == [1, 2, 3, 4]
     session.sql(f"INSERT INTO lake.{mirror.name} VALUES (77)")
-    with pytest.raises(MirrorRefused) as raised:
+    with pytest.raises(IcebergRefused) as raised:
         mirror.run()
     found = re.search(r"rollback_to_snapshot\('[\w.]+', \d+\)", raised.value.remedy)
     assert found is not None
@@ -119,7 +119,7 @@ def test_a_commit_of_spark_during_a_run_wins(
     def rival() -> None:
         session.sql(f"INSERT INTO lake.{mirror.name} VALUES (77)")
 
-    with pytest.raises(IcebergConflict):
+    with pytest.raises(TableReplaced):
         mirror.run(AtCommit(rival))
     assert ids(session, mirror) == [1, 2, 3, 77]
 
@@ -181,6 +181,6 @@ def test_a_view_of_the_same_name_is_a_conflict_that_leaves_no_file(
     open_in_spark(session, jdbc, **{"jdbc.schema-version": "V1"})
     session.sql(f"CREATE VIEW lake.{mirror.name} AS SELECT 1 AS id")
     before = mirror.files()
-    with pytest.raises(IcebergConflict, match="was not created"):
+    with pytest.raises(TableReplaced, match="was not created"):
         mirror.run()
     assert mirror.files() == before

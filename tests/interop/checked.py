@@ -75,7 +75,7 @@ class Checked:
         return self.spark.createDataFrame(rows, SCHEMA)
 
     def table(self):
-        return AcidTable(self.name, self.uri, spark=self.spark)
+        return AcidTable(self.name, self.uri, spark=self.spark, run_in="spark")
 
     def put(self, rows):
         """Expect these rows, too; those of the same id are replaced."""

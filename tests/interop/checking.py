@@ -11,9 +11,9 @@ from airflow_hiveacid import AcidTable
 from hiveacid.cli.main import main
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_jobs
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.interop.engines import EngineError, Hive, Trino
 from tests.interop.making import Making
@@ -113,7 +113,9 @@ class CheckedMaking(Making):
         return MetastoreOptions(uris=self.hive.metastore_uri)
 
     def _table(self) -> AcidTable:
-        return AcidTable(self.ref.full_name, self.hive.metastore_uri, spark=self._spark)
+        return AcidTable(
+            self.ref.full_name, self.hive.metastore_uri, spark=self._spark, run_in="spark"
+        )
 
     def _row_ids(self, name: str) -> Rows:
         """Return the output of `hiveacid cat` for every row: its id and a column."""

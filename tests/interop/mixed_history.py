@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from hiveacid.errors import ConstraintViolated
+from hiveacid.errors import CheckFailed
 from hiveacid.rules.names import DEFAULT_PARTITION
 from tests.interop.engines import EngineError
 from tests.interop.mixed_table import DEFAULT, MixedTable
@@ -301,7 +301,7 @@ class MixedHistory:
         ]
         statement = self.draw.choice(statements)
         if self.draw.random() < 0.7:
-            with pytest.raises(ConstraintViolated):
+            with pytest.raises(CheckFailed):
                 self.run("we", statement)
         else:
             with pytest.raises(EngineError, match="constraint violated"):

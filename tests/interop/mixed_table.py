@@ -13,11 +13,11 @@ from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
+from hiveacid.parser.script import to_script
 from hiveacid.rules.compaction_policy import CompactionPolicy
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.compaction import compact_table
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from hiveacid.upkeep.survey import Survey
 from hiveacid.upkeep.table_cleaning import clean
 from tests.interop.checked import as_null, as_text
@@ -113,7 +113,9 @@ class MixedTable:
         """Open it by this package, to do something or only to read."""
         if what is not None:
             self.note(f"we: {what}")
-        with AcidTable(self.name, self.hive.metastore_uri, spark=self.spark) as table:
+        with AcidTable(
+            self.name, self.hive.metastore_uri, spark=self.spark, run_in="spark"
+        ) as table:
             yield table
 
     def create(self, *, by_hive):

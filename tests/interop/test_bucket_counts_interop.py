@@ -35,7 +35,9 @@ class Buckets:
         hive.sql(f"create table {self.ref} {definition} {ACID}")
 
     def open(self):
-        return AcidTable(self.ref.full_name, self.hive.metastore_uri, spark=self.spark)
+        return AcidTable(
+            self.ref.full_name, self.hive.metastore_uri, spark=self.spark, run_in="spark"
+        )
 
     def insert_with_hive(self, day, ids):
         rows = ", ".join(f"({n}, 'hive', '{day}')" for n in ids)

@@ -75,7 +75,7 @@ def test_hive_and_we_insert_equal_values_into_the_same_buckets(
             f" stored as orc tblproperties ('transactional'='true','bucketing_version'='{version}')"
         )
     hive.sql(f"insert into {name}_hive select id, c from {name}_plain")
-    with AcidTable(f"{name}_ours", hive.metastore_uri, spark=spark) as ours:
+    with AcidTable(f"{name}_ours", hive.metastore_uri, spark=spark, run_in="spark") as ours:
         ours.append(spark.sql(rows))
 
     def buckets(table):

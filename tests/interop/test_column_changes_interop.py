@@ -72,7 +72,7 @@ def test_hive_and_trino_see_no_other_values_than_before(
     where = "partition (p=7)" if partitioned else ""
     hive.sql(f"insert into {name} {where} values (1, 10, 'b1', 'c1'), (2, 20, 'b2', 'c2')")
     # The metastore refuses some changes of columns with statistics from Hive's inserts.
-    with AcidTable(f"default.{name}", hive.metastore_uri, spark=spark) as table:
+    with AcidTable(f"default.{name}", hive.metastore_uri, spark=spark, run_in="spark") as table:
         partition = ", 7 p" if partitioned else ""
         rows = [f"select {k} id, {k}0 n, 'b{k}' b, 'c{k}' c{partition}" for k in (3, 4)]
         table.append(spark.sql(" union all ".join(rows)))
@@ -80,7 +80,7 @@ def test_hive_and_trino_see_no_other_values_than_before(
         hive.sql(f"alter table {name} {step} {'cascade' if partitions == 'cascade' else ''}")
     client = MetastoreClient(MetastoreOptions(uris=hive.metastore_uri))
     ref = TableRef("default", name)
-    with client, AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as table:
+    with client, AcidTable(ref.full_name, hive.metastore_uri, spark=spark, run_in="spark") as table:
         if change in BY_OTHERS:
             alter(client, ref.full_name, BY_OTHERS[change])
         # Trino 476 maps the columns of Parquet files by name regardless of the table, and fails at
@@ -95,7 +95,9 @@ def test_hive_and_trino_see_no_other_values_than_before(
             if is_read_by_trino:
                 assert sorted(trino.sql(f"select {selected} from hive.default.{name}")) == expected
             # A table that is open keeps its files from being cleaned.
-            with AcidTable(ref.full_name, hive.metastore_uri, spark=spark) as reading:
+            with AcidTable(
+                ref.full_name, hive.metastore_uri, spark=spark, run_in="spark"
+            ) as reading:
                 assert texts(reading.to_df().select(names).collect()) == expected
                 arrow = reading.scan(columns=names).to_arrow().to_pylist()
             assert texts(row.values() for row in arrow) == expected

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.errors import ConstraintViolated
+from hiveacid.errors import CheckFailed
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.interop.engines import EngineError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -90,7 +90,7 @@ def test_every_statement_has_the_outcome_that_it_has_in_hive(hive, ours, source,
             ours(create)
     for statement in STATEMENTS:
         in_hive = outcome(hive.sql, statement.format(t=theirs, s=source), EngineError)
-        with_us = outcome(ours, statement.format(t=here, s=source), ConstraintViolated)
+        with_us = outcome(ours, statement.format(t=here, s=source), CheckFailed)
         assert with_us == in_hive, statement
         rows = {name: sorted(hive.sql(f"SELECT * FROM {name}")) for name in (theirs, here)}
         assert rows[here] == rows[theirs], statement
@@ -110,7 +110,7 @@ def test_a_constraint_that_hive_declares_later_is_enforced_for_updates_of_old_ro
         hive.sql(f"ALTER TABLE {name} CHANGE COLUMN id id int NOT NULL ENABLE NOVALIDATE")
     for statement in ("UPDATE {t} SET w = 5 WHERE w = 1", "UPDATE {t} SET w = 7 WHERE w = 2"):
         in_hive = outcome(hive.sql, statement.format(t="default.late_theirs"), EngineError)
-        with_us = outcome(ours, statement.format(t="default.late_here"), ConstraintViolated)
+        with_us = outcome(ours, statement.format(t="default.late_here"), CheckFailed)
         assert with_us == in_hive, statement
     rows = [sorted(hive.sql(f"SELECT w FROM default.late_{name}")) for name in ("here", "theirs")]
     assert rows[0] == rows[1]

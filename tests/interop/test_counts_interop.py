@@ -35,7 +35,9 @@ def test_hive_counts_right_after_racing_and_killed_appends(
 
     def die(ids):
         observers = [At(Phase.PUBLISH, kill)]
-        killed = AcidTable(table.name, table.uri, spark=table.spark, observers=observers)
+        killed = AcidTable(
+            table.name, table.uri, spark=table.spark, run_in="spark", observers=observers
+        )
         with monkeypatch.context() as patch, killed:
             # A dead process reverts nothing; the metastore then aborts the transaction.
             patch.setattr(LiveTransaction, "_remove_owned", lambda _: None)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.parser.script import to_script
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

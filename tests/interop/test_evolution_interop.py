@@ -19,7 +19,7 @@ def table(spark, hive):
         columns = [HiveColumn("id", "int"), HiveColumn("v", "int")]
         keys = [HiveColumn("day", "string")]
         client.create_table(HiveTable.new(REF, columns, partition_keys=keys))
-    with AcidTable(REF.full_name, hive.metastore_uri, spark=spark) as table:
+    with AcidTable(REF.full_name, hive.metastore_uri, spark=spark, run_in="spark") as table:
         yield table
 
 

@@ -31,7 +31,7 @@ def test_a_directory_in_one_of_the_same_name_is_read_by_hive_only(spark, hive, t
         shutil.move(folder / "copy", path / path.name)
     expected = ["1", "3"] if kind is TableKind.FULL_ACID else ["1", "2", "3"]
     select = f"select id from {ref} order by id"
-    with AcidTable(str(ref), hive.metastore_uri, spark=spark) as table:
+    with AcidTable(str(ref), hive.metastore_uri, spark=spark, run_in="spark") as table:
 
         def seen_by_us():
             return sorted(str(row.id) for row in table.to_df().collect())

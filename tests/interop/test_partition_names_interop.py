@@ -64,7 +64,7 @@ def test_vectorized_hive_shows_another_value(spark, hive, type_, value, shown):
     table = create(hive, type_, "vectorized")
     key = "NULL" if value is None else f"'{value}'"
     spark_type = "string" if "char" in type_ else type_
-    with AcidTable(table, hive.metastore_uri, spark=spark) as ours:
+    with AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark") as ours:
         ours.append(spark.sql(f"SELECT 1 AS id, CAST({key} AS {spark_type}) AS k"))
     assert hive.sql(f"SELECT k, count(*) FROM {table} GROUP BY k") == [(shown, "1")]
 
@@ -118,7 +118,7 @@ def test_no_value_gets_a_second_partition(spark, hive, trino, engine, type_):
     def ids():
         """The ids of the rows, by all three."""
         # Until it is closed, a table keeps the locks of its reads.
-        with AcidTable(table, hive.metastore_uri, spark=spark) as reader:
+        with AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark") as reader:
             found = sorted(row["id"] for row in reader.to_df().select("id").collect())
         texts = [(str(each),) for each in found]
         assert sorted(hive.sql(f"SELECT id FROM {table}"), key=lambda row: int(row[0])) == texts
@@ -128,7 +128,7 @@ def test_no_value_gets_a_second_partition(spark, hive, trino, engine, type_):
 
     theirs(1, known)
     names = partitions(hive, table)
-    with AcidTable(table, hive.metastore_uri, spark=spark) as ours:
+    with AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark") as ours:
         ours.append(rows((2, known_again)))
         assert (partitions(hive, table), ids()) == (names, [1, 2])
         ours.overwrite(rows((3, known_again)))

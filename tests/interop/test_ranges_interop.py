@@ -52,7 +52,7 @@ def create(spark, hive):
             client.create_table(
                 HiveTable.new(TableRef.parse(table), columns, parameters=parameters)
             )
-        return table, AcidTable(table, hive.metastore_uri, spark=spark)
+        return table, AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark")
 
     return created
 

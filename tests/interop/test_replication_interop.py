@@ -6,13 +6,13 @@ from itertools import count
 import pytest
 
 from airflow_hiveacid import AcidTable
+from hiveacid.api.transaction import AcidTransaction
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTransaction
 from hiveacid.upkeep.table_cleaning import clean
 from tests.interop.engines import Hive
 from tests.notifications.listener import listener, listening
@@ -72,7 +72,7 @@ class Replicated:
         self.hive.sql(f"repl load {self.name} into {self.copy}")
 
     def table(self, name):
-        return AcidTable(f"{self.name}.{name}", self.options, spark=self.spark)
+        return AcidTable(f"{self.name}.{name}", self.options, spark=self.spark, run_in="spark")
 
     def rows(self, *ids, name="a", day=None):
         days = "" if day is None else f", '{day}' day"
@@ -83,7 +83,9 @@ class Replicated:
         return sorted(self.hive.sql(f"select * from {database}.{table}"))
 
     def seen_by_us(self, database, table):
-        with AcidTable(f"{database}.{table}", self.options, spark=self.spark) as found:
+        with AcidTable(
+            f"{database}.{table}", self.options, spark=self.spark, run_in="spark"
+        ) as found:
             return sorted(tuple(map(str, row)) for row in found.to_df().collect())
 
     def check(self, *tables):
@@ -106,7 +108,7 @@ def steps(db):
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
         def all_at_once():
-            with AcidTransaction(db.options, spark=db.spark) as txn:
+            with AcidTransaction(db.options, spark=db.spark, run_in="spark") as txn:
                 txn.table(f"{db.name}.plain").append(rows(50, 51))
                 txn.table(f"{db.name}.plain").delete("id = 3")
                 txn.table(f"{db.name}.days").append(rows(52, day="2024-01-03"))

@@ -88,7 +88,12 @@ def write(table, what, change):
     with (
         table.client() as client,
         AcidTable(
-            table.name, table.uri, spark=table.spark, options=options, observers=[Losing(client)]
+            table.name,
+            table.uri,
+            spark=table.spark,
+            run_in="spark",
+            options=options,
+            observers=[Losing(client)],
         ) as ours,
     ):
         assert change(ours).commit_retry is not None

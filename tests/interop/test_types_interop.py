@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid import AcidTable
-from hiveacid.errors import NanosecondsLost
+from hiveacid.errors import UnsupportedFile
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -54,7 +54,7 @@ def tables(spark, hive):
                 columns = [HiveColumn(*each) for each in {"id": "int", **types}.items()]
                 client.create_table(HiveTable.new(TableRef.parse(table), columns))
             return tuple(
-                AcidTable(table, hive.metastore_uri, spark=spark)
+                AcidTable(table, hive.metastore_uri, spark=spark, run_in="spark")
                 for table in (name, f"{name}_copy")
             )
 
@@ -194,7 +194,7 @@ def test_compactions_keep_nanoseconds_and_writes_refuse_to_cut_them(spark, hive,
         assert [row[1] for row in expected if len(row[0]) == 1] == [t.rstrip("0") for t in FINE]
         seen = sorted(trino.sql(by_trino))
         with pytest.raises(
-            NanosecondsLost, match=r"default\.fine has nanoseconds in the column at"
+            UnsupportedFile, match=r"default\.fine has nanoseconds in the column at"
         ):
             ours.update({"id": "id + 100"}, "id = 1")
         assert ours.delete("id = 1").rows_deleted == 1

@@ -8,9 +8,9 @@ import pytest
 
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.sources import QuerySource, TableSource
+from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.run import query_rows, run
-from hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

@@ -10,8 +10,8 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.write_jobs import RowJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.engine.typed_values import MOMENTS, differences, frame_of
 from tests.interop.test_types_interop import PRIMITIVES, STRANGE
@@ -53,7 +53,7 @@ def changed(spark, hive, worker):
         for column in [column for column, text in TYPES.items() if text == "date"]:
             values = values.withColumn(column, F.expr(f"if({column} < {first}, {first}, {column})"))
         values = values.coalesce(1).localCheckpoint()
-        with AcidTable(f"{name}_source", hive.metastore_uri, spark=spark) as source:
+        with AcidTable(f"{name}_source", hive.metastore_uri, spark=spark, run_in="spark") as source:
             source.append(values)
         worker(f"INSERT INTO {name} SELECT * FROM {name}_source WHERE id < 6")
         worker(f"UPDATE {name} SET id = id + 100 WHERE id < 3")
@@ -64,7 +64,7 @@ def changed(spark, hive, worker):
         )
         names = [f"`{column}`" for column in values.columns[1:]]
         moved = values.where("id < 3").selectExpr("id + 100 AS id", *names)
-        return AcidTable(name, hive.metastore_uri, spark=spark), values.union(moved)
+        return AcidTable(name, hive.metastore_uri, spark=spark, run_in="spark"), values.union(moved)
 
     return change
 
@@ -73,7 +73,7 @@ def changed(spark, hive, worker):
 def test_hive_copies_and_compacts_what_the_worker_writes(spark, hive, changed, buckets):
     name = f"default.worker_for_hive_{buckets % 10}"
     table, expected = changed(name, buckets)
-    with table, AcidTable(f"{name}_copy", hive.metastore_uri, spark=spark) as copy:
+    with table, AcidTable(f"{name}_copy", hive.metastore_uri, spark=spark, run_in="spark") as copy:
         hive.sql(f"insert into {name}_copy select * from {name}")
         assert differences(copy.to_df(), expected) == []
         hive.compact(name, "major")
@@ -83,6 +83,6 @@ def test_hive_copies_and_compacts_what_the_worker_writes(spark, hive, changed, b
 def test_trino_copies_what_the_worker_writes(spark, hive, trino, changed):
     name = "default.worker_for_trino"
     table, expected = changed(name, -1)
-    with table, AcidTable(f"{name}_copy", hive.metastore_uri, spark=spark) as copy:
+    with table, AcidTable(f"{name}_copy", hive.metastore_uri, spark=spark, run_in="spark") as copy:
         trino.sql(f"insert into hive.{name}_copy select * from hive.{name}")
         assert differences(copy.to_df(), expected) == []

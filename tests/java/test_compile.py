@@ -7,7 +7,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import EmbeddedMetastoreFailed
+from hiveacid.errors import JobFailed
 from hiveacid.spark.java import compile as module
 from hiveacid.spark.java.compile import compile_scan, current_jar, digest, scala_of, sources
 from hiveacid.spark.java_scan import JARS, jar_name, sources_of
@@ -91,8 +91,6 @@ def test_a_changed_download_is_refused(
     monkeypatch.setenv("HIVEACID_CACHE", str(tmp_path / "cache"))
     listed = module.ROOT / "downloads.sha256"
     listed.write_text(f"{'0' * 64}  ecj-3.40.0.jar\n")
-    with pytest.raises(
-        EmbeddedMetastoreFailed, match=r"ecj-3\.40\.0\.jar has the SHA-256 checksum"
-    ):
+    with pytest.raises(JobFailed, match=r"ecj-3\.40\.0\.jar has the SHA-256 checksum"):
         compile_scan(SPARK, tmp_path / "scan.jar", eclipse=True)
     assert list((tmp_path / "cache").iterdir()) == []

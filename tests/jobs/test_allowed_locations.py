@@ -7,7 +7,8 @@ import pytest
 from hiveacid.errors import AccessRefused, InvalidJob
 from hiveacid.iceberg.catalogs import checked_options
 from hiveacid.jobs.iceberg_job import IcebergExportJob
-from hiveacid.jobs.options import AllowedLocations, MetastoreOptions
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.rules.location import AllowedLocations
 
 OPTIONS = MetastoreOptions(uris="thrift://hms:9083")
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.errors import BadCondition, InvalidJob
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.options import MetastoreOptions
@@ -182,7 +182,7 @@ def test_unlawful_jobs(job, message):
     ],
 )
 def test_invalid_sql_is_refused(job, message):
-    with pytest.raises(BadCondition, match=message):
+    with pytest.raises(InvalidJob, match=message):
         job.validate()
 
 
@@ -192,7 +192,7 @@ def test_sql_that_is_still_to_be_rendered_is_not_read():
     )
     with before_rendering():
         job.validate()
-    with pytest.raises(BadCondition):
+    with pytest.raises(InvalidJob):
         job.validate()
 
 

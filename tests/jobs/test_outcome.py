@@ -1,6 +1,6 @@
 import pytest
 
-from airflow_hiveacid.operators.base import outcome
+from hiveacid.jobs.outcome import outcome
 from hiveacid.jobs.report import (
     CleanReport,
     CompactReport,

@@ -8,8 +8,14 @@ import pytest
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
-from hiveacid.jobs.options import (
-    MetastoreOptions,
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
+from hiveacid.parser.script import to_script
+from hiveacid.rules.cleaning import describe_run, task_of_run
+from hiveacid.rules.merge import NotMatchedInsert, validate_clauses
+from hiveacid.rules.run_tokens import (
     agent_info,
     dag_of,
     marked_token,
@@ -17,12 +23,6 @@ from hiveacid.jobs.options import (
     transaction_host,
     unmarked_token,
 )
-from hiveacid.jobs.script_job import ScriptJob
-from hiveacid.jobs.sources import TableSource
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, TransactionJob, UpdateJob
-from hiveacid.rules.cleaning import describe_run, task_of_run
-from hiveacid.rules.merge import NotMatchedInsert, validate_clauses
-from hiveacid.sql.script import to_script
 
 ID = ColumnSpec("id", "int")
 
@@ -314,8 +314,9 @@ def test_a_statement_of_a_task_is_shown_as_that_task() -> None:
             "d/r/t/-1#2@01234567",
         ),
         (transaction_host("worker-1", "d~1/r", "0a1b2c"), "worker-1", "d~1/r"),
-        ("worker-1/d/r/t/-1", "worker-1", "d/r/t/-1"),  # Of an earlier version.
-        ("hive-worker~1", "hive-worker~1", ""),  # Of another engine.
+        # Of other engines.
+        ("worker-1/d/r/t/-1", "worker-1/d/r/t/-1", ""),
+        ("hive-worker~1", "hive-worker~1", ""),
     ],
 )
 def test_a_stored_host_name_is_split_into_the_machine_and_the_token(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
+from hiveacid.errors import InvalidJob, PositionMismatch, StreamOvertaken
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import before_rendering
 from hiveacid.jobs.job_json import from_json, to_json
@@ -144,7 +144,7 @@ def test_a_checkpoint_that_matches_the_table_is_accepted(
 def test_any_other_checkpoint_is_an_error(
     known: StreamPlace | None, checkpoint: CheckpointState, reset_query: str | None, message: str
 ) -> None:
-    with pytest.raises(CheckpointMismatch, match=message) as raised:
+    with pytest.raises(PositionMismatch, match=message) as raised:
         require_same_place("s", "d.t", known, checkpoint, reset_query)
     assert raised.value.remedy
 

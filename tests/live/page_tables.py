@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
+from hiveacid.api.table import AcidTable
+from hiveacid.erasure.requests import Eraser
 from hiveacid.jobs.checks import InRange, NotNull, Unique
 from hiveacid.jobs.erase_job import EraseJob
 from hiveacid.jobs.options import MetastoreOptions
@@ -31,10 +33,8 @@ from hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from hiveacid.records.stream_places import StreamState
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef
-from hiveacid.worker.erasure import Eraser
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.staged_changes import stage_change
-from hiveacid.worker.table import WorkerTable
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")
@@ -327,7 +327,7 @@ def make_erasures(client: MetastoreClient, folder: str, key_file: Path) -> None:
             for each in rows.schema
         ]
         client.create_table(HiveTable.new(TableRef.parse(name), columns))
-        with WorkerTable(name, client.options) as table:
+        with AcidTable(name, client.options, run_in="worker") as table:
             table.append(rows)
     table = client.get_table(TableRef.parse("crm.visits"))
     mirror = MirrorNote(

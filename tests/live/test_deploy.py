@@ -88,7 +88,7 @@ def test_the_full_set_merges_on_the_cluster_and_compacts_in_the_worker(stack: Co
     conf = {"table": "demo.customers", "max_deltas": 1}
     run(api, "automatic_compaction", "first", conf, {"logical_date": None})
     assert rows(stack) == [(1, "Emmy", "de"), (2, "Sophie", "fr")]
-    directories = hiveacid(stack, "inspect")
+    directories = hiveacid(stack, "cat", "--directories")
     assert directories.count("base_0000002_v") == 2
     assert "delta_" not in directories
     names = {application["name"] for application in applications(stack)}

@@ -13,7 +13,7 @@ import pytest
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.sql.script import to_script
+from hiveacid.parser.script import to_script
 from hiveacid.tables.definitions.run import run_script_of_ddl
 from tests.live.airflow_processes import AirflowProcesses
 from tests.live.chromium import Chromium, needs_chromium

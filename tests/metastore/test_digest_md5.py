@@ -9,9 +9,8 @@ import pytest
 
 from hiveacid.errors import (
     AuthenticationFailed,
-    AuthenticationMismatch,
     InvalidJob,
-    TokenRefused,
+    NoTicket,
 )
 from hiveacid.jobs.options import PROTECTIONS, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
@@ -213,7 +212,7 @@ def test_a_wrong_secret_is_refused_with_the_server_s_message(
     options: MetastoreOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIVEACID_TOKEN_TEST", token(password=b"x" * 20))
-    with pytest.raises(TokenRefused, match=r"token of alice.*Mismatched response\. Run"):
+    with pytest.raises(NoTicket, match=r"token of alice.*Mismatched response\. Run"):
         MetastoreClient(options).get_databases()
 
 
@@ -221,7 +220,7 @@ def test_a_caller_without_credentials_learns_that_they_are_required(
     options: MetastoreOptions,
 ) -> None:
     plain = replace(options, auth_mechanism="NONE")
-    with pytest.raises(AuthenticationMismatch, match="requires authentication other than Kerberos"):
+    with pytest.raises(AuthenticationFailed, match="requires authentication other than Kerberos"):
         MetastoreClient(plain).get_databases()
 
 
@@ -229,5 +228,5 @@ def test_a_metastore_without_authentication_is_distinguished_from_one_that_is_do
     options: MetastoreOptions, fake4: FakeMetastore
 ) -> None:
     asking = replace(options, uris=fake4.uri, read_timeout_seconds=3)
-    with pytest.raises(AuthenticationMismatch, match="has no Kerberos"):
+    with pytest.raises(AuthenticationFailed, match="has no Kerberos"):
         MetastoreClient(asking).get_databases()

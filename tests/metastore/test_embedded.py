@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from hiveacid.errors import JobFailed, SoftwareMissing
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev import distribution
@@ -102,27 +102,27 @@ def test_a_failed_start_shows_the_log_and_leaves_no_process(
     version: str, tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     (tmp_path / "metastore_db").mkdir()  # A database, but none that Derby can read.
-    with pytest.raises(EmbeddedMetastoreFailed, match="metastore_db"):
+    with pytest.raises(JobFailed, match="metastore_db"):
         EmbeddedMetastore(version, directory=tmp_path).start()
     eventually("all processes end", lambda: processes_using(tmp_path) == [])
 
 
 def test_a_taken_port_is_an_error(hms4: EmbeddedMetastore, tmp_path: Path) -> None:
     port = int(hms4.uri.rpartition(":")[2])
-    with pytest.raises(EmbeddedMetastoreFailed, match="already listens"):
+    with pytest.raises(JobFailed, match="already listens"):
         EmbeddedMetastore(directory=tmp_path, port=port).start()
 
 
 def test_a_folder_of_another_version_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("3.1.3")
-    with pytest.raises(EmbeddedMetastoreFailed, match=r"database of a metastore 3\.1\.3") as error:
+    with pytest.raises(JobFailed, match=r"database of a metastore 3\.1\.3") as error:
         EmbeddedMetastore("4.0.1", directory=tmp_path).start()
     assert "another folder" in error.value.remedy
 
 
 @pytest.mark.parametrize("hidden", ["_warehouse", ".hive/warehouse"])
 def test_a_warehouse_that_readers_would_skip_is_refused(tmp_path: Path, hidden: str) -> None:
-    with pytest.raises(EmbeddedMetastoreFailed, match="skip folders"):
+    with pytest.raises(JobFailed, match="skip folders"):
         EmbeddedMetastore(directory=tmp_path, warehouse=tmp_path / hidden)
 
 
@@ -140,7 +140,7 @@ def test_java_of_the_wrong_version_is_named(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path, version)))
-    with pytest.raises(JavaMissing, match=version):
+    with pytest.raises(SoftwareMissing, match=version):
         find_java()
 
 
@@ -150,7 +150,7 @@ def test_a_release_that_wants_a_newer_java_can_have_one_of_its_own(
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path / "17", "17.0.15")))
     monkeypatch.delenv("HIVEACID_METASTORE_JAVA_HOME", raising=False)
     newer = Distribution(RELEASES["4.2.0"], tmp_path)
-    with pytest.raises(JavaMissing, match="not Java 21 to 23") as error:
+    with pytest.raises(SoftwareMissing, match="not Java 21 to 23") as error:
         java_command(newer, tmp_path, "Main")
     assert "HIVEACID_METASTORE_JAVA_HOME" in error.value.remedy
 
@@ -162,7 +162,7 @@ def test_a_release_that_wants_a_newer_java_can_have_one_of_its_own(
 def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JavaMissing, match="PATH"):
+    with pytest.raises(SoftwareMissing, match="PATH"):
         find_java()
 
 
@@ -246,7 +246,7 @@ def test_two_processes_share_one_fetch(
 def test_a_failed_fetch_names_what_is_missing_and_leaves_nothing(
     tmp_path: Path, mirror: Path
 ) -> None:
-    with pytest.raises(EmbeddedMetastoreFailed, match="hive-standalone-metastore-server") as error:
+    with pytest.raises(JobFailed, match="hive-standalone-metastore-server") as error:
         prepare("4.0.1", print)
     assert "HIVEACID_IVY_SETTINGS" in error.value.remedy
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["metastore-4.0.1.lock"]
@@ -258,9 +258,9 @@ def test_a_file_with_another_checksum_is_refused(tmp_path: Path) -> None:
     listed.write_text(f"{sha256(b'tested').hexdigest()}  driver-1.jar\n")
     require_checksums([jar], listed)
     jar.write_bytes(b"changed")
-    with pytest.raises(EmbeddedMetastoreFailed, match=r"driver-1\.jar has the SHA-256 checksum"):
+    with pytest.raises(JobFailed, match=r"driver-1\.jar has the SHA-256 checksum"):
         require_checksums([jar], listed)
-    with pytest.raises(EmbeddedMetastoreFailed, match="expects no such file"):
+    with pytest.raises(JobFailed, match="expects no such file"):
         require_checksums([jar.rename(tmp_path / "other.jar")], listed)
 
 
@@ -272,7 +272,7 @@ def test_a_changed_archive_is_refused_before_it_is_unpacked(tmp_path: Path, mirr
         name = f"{folder.parent.name}-{folder.name}"
         file = f"{name}-bin.tar.gz" if coordinates == release.archive else f"{name}.jar"
         (folder / file).write_bytes(b"changed")
-    with pytest.raises(EmbeddedMetastoreFailed, match="SHA-256"):
+    with pytest.raises(JobFailed, match="SHA-256"):
         prepare(release.version, print)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["metastore-3.1.3.lock"]
 

@@ -10,9 +10,8 @@ import pytest
 from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
-    KdcUnreachable,
-    KerberosLibraryMissing,
     NoTicket,
+    SoftwareMissing,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.sasl import kerberos
@@ -226,16 +225,16 @@ def meeting(failure: GssFailure) -> HiveAcidError:
         (logging_in, 24, NoTicket, "export the keytab again"),
         (logging_in, 31, NoTicket, "export the keytab again"),
         (logging_in, 37, AuthenticationFailed, "Set the clocks"),
-        (logging_in, 156, KdcUnreachable, "KRB5_CONFIG"),
-        (logging_in, 154, KdcUnreachable, "KRB5_CONFIG"),
-        (logging_in, 68, KdcUnreachable, "KRB5_CONFIG"),
+        (logging_in, 156, NoTicket, "KRB5_CONFIG"),
+        (logging_in, 154, NoTicket, "KRB5_CONFIG"),
+        (logging_in, 68, NoTicket, "KRB5_CONFIG"),
         (logging_in, 141, NoTicket, "klist -kt"),
         (meeting, 7, AuthenticationFailed, "never its address"),
         (meeting, 32, NoTicket, "kinit"),
         (meeting, 33, AuthenticationFailed, "Set the clocks"),
         (meeting, 37, AuthenticationFailed, "Set the clocks"),
-        (meeting, 156, KdcUnreachable, "KRB5_CONFIG"),
-        (meeting, 220, KdcUnreachable, "KRB5_CONFIG"),
+        (meeting, 156, NoTicket, "KRB5_CONFIG"),
+        (meeting, 220, NoTicket, "KRB5_CONFIG"),
         (meeting, 60, AuthenticationFailed, ""),
     ],
 )
@@ -256,6 +255,6 @@ def test_without_a_library_the_package_to_install_is_named(
 ) -> None:
     monkeypatch.setattr(system_gssapi, "_LIBRARY", "libgssapi_that_is_not.so.2")
     system_gssapi._library.cache_clear()
-    with pytest.raises(KerberosLibraryMissing, match="libgssapi-krb5-2"):
+    with pytest.raises(SoftwareMissing, match="libgssapi-krb5-2"):
         Kerberos(OPTIONS, "h", "h:1").step(b"")
     system_gssapi._library.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.playground import local_airflow
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
-from hiveacid.errors import DemoFailed, EmbeddedMetastoreFailed
+from hiveacid.errors import JobFailed
 from hiveacid.metastore.dev import embedded
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.dev.loopback import listens, require_loopback
@@ -27,14 +27,14 @@ def test_a_server_on_all_addresses_is_refused(address: str) -> None:
     with socket.create_server((address, 0), family=family, dualstack_ipv6=dual) as server:
         port = server.getsockname()[1]
         assert listens(port)
-        with pytest.raises(DemoFailed, match=f"port {port} also answers at ") as error:
-            require_loopback(port, "Airflow", DemoFailed)
+        with pytest.raises(JobFailed, match=f"port {port} also answers at ") as error:
+            require_loopback(port, "Airflow")
     assert "choose another port" in error.value.remedy
 
 
 def test_a_server_on_loopback_is_not_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        require_loopback(server.getsockname()[1], "Airflow", DemoFailed)
+        require_loopback(server.getsockname()[1], "Airflow")
 
 
 @pytest.mark.server
@@ -43,7 +43,7 @@ def test_a_metastore_answers_on_loopback_only(version: str, tmp_path: Path) -> N
     with EmbeddedMetastore(version, directory=tmp_path) as metastore:
         port = int(metastore.uri.rpartition(":")[2])
         assert listens(port)
-        require_loopback(port, version, EmbeddedMetastoreFailed)
+        require_loopback(port, version)
 
 
 @pytest.mark.server
@@ -51,7 +51,7 @@ def test_a_metastore_on_all_addresses_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(embedded, "write_loopback_classes", lambda *_: None)
-    with pytest.raises(EmbeddedMetastoreFailed, match=r"Metastore 3\.1\.3 does not keep to"):
+    with pytest.raises(JobFailed, match=r"Metastore 3\.1\.3 does not keep to"):
         EmbeddedMetastore("3.1.3", directory=tmp_path).start()
     eventually("all processes end", lambda: processes_using(tmp_path) == [])
 
@@ -69,7 +69,7 @@ def test_an_airflow_on_all_addresses_does_not_start(
     port = int(demo.url.rpartition(":")[2])
     with (
         socket.create_server(("0.0.0.0", port)),
-        pytest.raises(DemoFailed, match="Airflow does not keep to"),
+        pytest.raises(JobFailed, match="Airflow does not keep to"),
     ):
         demo.start()
     assert started == [["api-server"]]

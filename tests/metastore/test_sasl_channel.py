@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
+from hiveacid.errors import AuthenticationFailed, MetastoreError
 from hiveacid.metastore.sasl.channel import Protection, SaslChannel, Status
 
 START, OK, BAD, ERROR, COMPLETE = Status
@@ -127,7 +127,7 @@ def test_a_long_refusal_is_shortened_to_one_line() -> None:
 )
 def test_servers_without_sasl_are_recognised_by_their_first_bytes(said: bytes) -> None:
     script = Script(said)
-    with pytest.raises(AuthenticationMismatch, match="h:1 does not answer as a server with SASL"):
+    with pytest.raises(AuthenticationFailed, match="h:1 does not answer as a server with SASL"):
         SaslChannel(script, Rot(2), "h:1").negotiate()
     assert script.largest <= 5
 

@@ -83,7 +83,7 @@ def test_the_page_the_command_and_sensors_see_deltas_whichever_is_active(
         capsys.readouterr()
         assert main(["tables", table, "--json", "--metastore", hms.uri]) == 0
         (listed,) = json.loads(capsys.readouterr().out)["tables"]
-        assert main(["inspect", table, "--metastore", hms.uri]) == 0
+        assert main(["cat", "--directories", table, "--metastore", hms.uri]) == 0
         inspected = capsys.readouterr().out
         assert "delta_0000001_0000001_0000" in inspected
         assert health.deltas == listed["deltas"] == sum(need["deltas"] for need in needs[0])

@@ -85,7 +85,7 @@ def compact(
             continue
         rewritten = io.BytesIO()
         done = reencode(
-            places, rewritten, layout=plan.layout, deletes=events(deleted), aborted=aborted
+            places, rewritten, layout=plan.layout, deletes=events(deleted), aborted_ids=aborted
         )
         assert done.rows_read == group.rows
         part = reencoded_part(rewritten, plan.layout.types)

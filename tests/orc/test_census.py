@@ -118,7 +118,7 @@ def test_recognized_stripes_have_the_counts_of_decoded_ones(aborted, batch, monk
     monkeypatch.setattr(census, "_BATCH_ROWS", batch)
 
     def counted() -> list[StripeCensus]:
-        return list(take_census(file, OrcTail.read(file), constraints=None, lost=lost))
+        return list(take_census(file, OrcTail.read(file), constraints=None, lost_rows=lost))
 
     recognized = counted()
     monkeypatch.setattr(census, "progressions_of", lambda *_: None)
@@ -131,7 +131,7 @@ def test_recognized_stripes_have_the_counts_of_decoded_ones(aborted, batch, monk
 
 def test_shares_of_the_delete_events_find_each_deleted_row_once():
     deleted = [(1, BUCKET, row) for row in range(0, 60_000, 3)]
-    first = DeletedRows(events(deleted), most=1500)
+    first = DeletedRows(events(deleted), limit=1500)
     assert first.shares >= 16
     shares = [first]
     for number in range(1, first.shares):

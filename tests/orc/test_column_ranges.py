@@ -14,7 +14,8 @@ from pyarrow import orc
 from hiveacid.orc.format.envelope import FIELDS
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import COUNT, STRINGS, UNKNOWN
-from hiveacid.orc.format.tail import ColumnRange, FooterField, OrcTail, ranges_of
+from hiveacid.orc.format.tail import FooterField, OrcTail
+from hiveacid.orc.values.column_bounds import ColumnRange, ranges_of
 from hiveacid.rules.schema import parse_type
 
 

@@ -17,7 +17,7 @@ from hiveacid.orc.copying import assemble as assemble_module
 from hiveacid.orc.copying.assemble import Part
 from hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
 from hiveacid.orc.row_keys import key_stream
-from hiveacid.orc.row_keys.key_stream import KeySet, merge_keys, read_deletes, read_keys
+from hiveacid.orc.row_keys.key_stream import merge_keys, read_deletes, read_keys
 from hiveacid.orc.row_keys.keys import Keys
 
 TABLES = Path(__file__).parents[1] / "data" / "tables"
@@ -102,15 +102,6 @@ def test_merging_holds_one_piece_of_each_file():
 def test_events_out_of_order_are_refused(pieces):
     with pytest.raises(CorruptFile, match=r"RowId\(.*\) comes after RowId"):
         list(merge_keys([map(keys_of, pieces)]))
-
-
-@given(inside=EVENTS, asked=EVENTS)
-@settings(max_examples=200)
-def test_a_set_knows_its_row_ids_and_no_other(inside, asked):
-    members = {event[:3] for event in inside}
-    asked = asked + inside[:5]
-    found = KeySet(keys_of(inside)).contains(keys_of(asked))
-    assert found.tolist() == [event[:3] in members for event in asked]
 
 
 @given(events=EVENTS, rows=st.integers(1, 9), spell=st.sampled_from([str, str.lower]))

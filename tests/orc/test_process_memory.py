@@ -9,27 +9,22 @@ ARROW_ASKS = "import pyarrow; pyarrow.array([1])"
 AFTER = "import pandas; assert list(pyarrow.table({'a': [1]}).to_pandas()['a']) == [1]"
 
 
-def test_arrow_does_not_import_pandas_and_others_can_afterwards() -> None:
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_arrow_does_not_import_pandas_and_others_can(asked_before: bool) -> None:
     pytest.importorskip("pandas")
     program = f"""
 import sys
+asked_before = {asked_before}
+if asked_before:
+    {ARROW_ASKS}
 from hiveacid.orc.format.process_memory import without_pandas
 with without_pandas():
     {ARROW_ASKS}
+    if asked_before:
+        {AFTER}
 pyarrow.scalar(1)
-assert "pandas" not in sys.modules
+assert asked_before or "pandas" not in sys.modules
 {AFTER}
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_a_process_that_has_arrow_already_is_left_alone() -> None:
-    pytest.importorskip("pandas")
-    program = f"""
-{ARROW_ASKS}
-from hiveacid.orc.format.process_memory import without_pandas
-with without_pandas():
-    {AFTER}
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

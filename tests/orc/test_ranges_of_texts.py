@@ -6,19 +6,15 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from hiveacid.orc.copying.assemble import Part, assemble
-from hiveacid.orc.copying.spark_files import copy_readable
-from hiveacid.orc.copying.transplant import transplant
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import reliable_statistics
-from hiveacid.orc.format.tail import OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys.verify import verify_file
-from hiveacid.rules.row_id import encode_bucket
+from hiveacid.orc.values.column_bounds import ranges_of
 from hiveacid.rules.schema import Primitive
-from tests.orc.bucket_files import compact, planned
-from tests.orc.orc_tables import CODECS, flat_file, index_positions, read, text_ranges
+from tests.orc.orc_tables import CODECS, flat_file, read, text_ranges
+from tests.orc.rewritten import WAYS, acid, copied_as_it_is, same_places
 
-BUCKET = encode_bucket(0)
 WAVE, GRIN = "\uff5e", "\U0001f600"
 LETTERS = ("a", "\ud7ff", "\ue000", WAVE, "\U00010000", GRIN)
 TEXTS = [*LETTERS, *map("".join, product(LETTERS, repeat=2))]
@@ -80,39 +76,15 @@ def flat(codec: str) -> io.BytesIO:
     return flat_file(rows(), codec, stride=100)
 
 
-def acid(codec: str) -> io.BytesIO:
-    transplant([flat(codec)], sink := io.BytesIO(), write_id=1, bucket=BUCKET)
-    return sink
-
-
-def copied(codec: str) -> io.BytesIO:
-    """Copied stripes of another engine."""
-    sources = [flat(codec), flat(codec)]
-    assemble([Part(source, OrcTail.read(source)) for source in sources], sink := io.BytesIO())
-    return sink
-
-
-def copied_as_it_is(codec: str) -> io.BytesIO:
-    source, sink = flat(codec), io.BytesIO()
-    assert copy_readable(source, OrcTail.read(source), sink) == sink.tell()
-    return sink
-
-
-def encoded_again(codec: str) -> io.BytesIO:
-    plan, sink = compact([planned(acid(codec))], [(1, BUCKET, 7)], tiny_bytes=0)
-    assert [group.copy for group in plan.groups] == [False]
-    return sink
-
-
 def misled(file: io.BytesIO) -> list[tuple[bytes, bytes]]:
     return [range_ for range_ in text_ranges(file) if misleads(*map(bytes.decode, range_))]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("write", [acid, copied, copied_as_it_is, encoded_again])
+@pytest.mark.parametrize("write", WAYS)
 def test_no_statistics_that_we_write_or_copy_mislead(write, codec):
     assert misled(flat(codec))
-    file = write(codec)
+    file = write(flat(codec))
     assert misled(file) == []
     # The last row group.
     assert (b"a", b"b") in set(text_ranges(file))
@@ -120,16 +92,15 @@ def test_no_statistics_that_we_write_or_copy_mislead(write, codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_copies_hold_the_same_rows_at_the_same_places(codec):
-    source, file = flat(codec), copied_as_it_is(codec)
+    source, file = flat(codec), copied_as_it_is(flat(codec))
     assert read(file).to_pylist() == rows().to_pylist()
-    for column in range(len(OrcTail.read(source).types)):
-        assert list(index_positions(file, column)) == list(index_positions(source, column))
-    assert verify_file(acid(codec), kind="insert", bucket=0) == []
+    assert same_places(source, file)
+    assert verify_file(acid(source), kind="insert", bucket=0) == []
 
 
 def test_stripes_without_a_range_are_never_skipped():
     text = Primitive("string")
-    other, ours = OrcTail.read(flat("zlib")), OrcTail.read(copied_as_it_is("zlib"))
+    other, ours = OrcTail.read(flat("zlib")), OrcTail.read(copied_as_it_is(flat("zlib")))
     # This package compares bytes, and may trust the range of the other writer.
     (range_,) = ranges_of(other, "text", text)
     assert range_ is not None

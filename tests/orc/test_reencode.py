@@ -119,7 +119,7 @@ def test_blocks_of_new_stripes_are_no_larger_than_usual_for_any_old_ones():
     file = inserts(table(700), [1], codec="zstd")
     tail = with_block_size(OrcTail.read(file), 2 << 20)
     layout, sink = Layout.joint([("file", tail)], like=tail), io.BytesIO()
-    reencode([(file, tail, [0])], sink, layout=layout, deletes=[], aborted=[])
+    reencode([(file, tail, [0])], sink, layout=layout, deletes=[], aborted_ids=[])
     assert (layout.block_size, OrcTail.read(sink).block_size) == (2 << 20, 256 << 10)
 
 
@@ -168,7 +168,7 @@ def test_rows_out_of_order_are_not_rewritten():
     orc.write_table(rows.take([1, 0, *range(2, 100)]), swapped)
     places = [(swapped, OrcTail.read(swapped), [0])]
     with pytest.raises(OutOfOrder, match=r"row=0.* does not come after .*row=1"):
-        reencode(places, io.BytesIO(), layout=layout_of(swapped), deletes=[], aborted=[])
+        reencode(places, io.BytesIO(), layout=layout_of(swapped), deletes=[], aborted_ids=[])
 
 
 def test_a_full_disk_is_reported_with_its_number():
@@ -180,7 +180,7 @@ def test_a_full_disk_is_reported_with_its_number():
         open("/dev/full", "wb", buffering=0) as sink,
         pytest.raises(OSError, match="No space") as failure,
     ):
-        reencode(places, sink, layout=layout_of(file), deletes=[], aborted=[])
+        reencode(places, sink, layout=layout_of(file), deletes=[], aborted_ids=[])
     assert failure.value.errno == errno.ENOSPC
 
 
@@ -191,7 +191,7 @@ def test_failing_writes_end_before_their_file_is_closed():
     places = [(file, OrcTail.read(file), [0])] * 2
     sink = io.BytesIO()
     with pytest.raises(OutOfOrder) as failure:
-        reencode(places, sink, layout=layout_of(file), deletes=[], aborted=[])
+        reencode(places, sink, layout=layout_of(file), deletes=[], aborted_ids=[])
     written = sink.tell()
     # The remaining bytes of the writer go here.
     del failure
@@ -211,7 +211,7 @@ def test_a_damaged_stripe_is_an_error_or_decodes():
         file = io.BytesIO(damaged)
         try:
             places = [(file, OrcTail.read(file), [0])]
-            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
+            reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted_ids=[])
         except DataError:
             failures += 1
     assert failures > 0
@@ -253,6 +253,8 @@ def rewrite(folder: str) -> None:
     with open(source, "rb") as file, open(f"{folder}/sink", "wb") as sink:
         tail = OrcTail.read(file)
         assert len(tail.stripes) == 1
-        done = reencode([(file, tail, [0])], sink, layout=layout_of(file), deletes=[], aborted=[])
+        done = reencode(
+            [(file, tail, [0])], sink, layout=layout_of(file), deletes=[], aborted_ids=[]
+        )
     assert done.values.rows == 1_200_000
     print(decoded, peak_megabytes())

@@ -159,7 +159,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
     places = [(file.source, file.tail, [0]) for file in files[:2]]
     layout = Layout.joint([("file", files[0].tail)], like=files[0].tail)
     with pytest.raises(UnsupportedFile, match="clocks of"):
-        reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted=[])
+        reencode(places, io.BytesIO(), layout=layout, deletes=[], aborted_ids=[])
 
 
 @pytest.mark.thorough
@@ -189,7 +189,7 @@ def test_nanoseconds_that_no_reader_takes_are_damage():
     file = planned(sink)
     layout = Layout.joint([("file", file.tail)], like=file.tail)
     with pytest.raises(CorruptFile, match="negative number of nanoseconds"):
-        reencode([(sink, file.tail, [0])], io.BytesIO(), layout=layout, deletes=[], aborted=[])
+        reencode([(sink, file.tail, [0])], io.BytesIO(), layout=layout, deletes=[], aborted_ids=[])
 
 
 @pytest.mark.parametrize("acid", [True, False])

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_hiveacid.playground.local_airflow import run_program
 from hiveacid.cli.command import until_ended
-from hiveacid.errors import DemoFailed
+from hiveacid.errors import JobFailed
 
 SLEEP = "echo $$ > pid; sleep 60 & echo $! >> pid; wait"
 
@@ -38,7 +38,7 @@ def test_the_output_of_a_program_is_returned_and_kept(tmp_path: Path) -> None:
 
 
 def test_a_program_that_fails_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    with pytest.raises(DemoFailed, match="exit status 3:\nno space left") as error:
+    with pytest.raises(JobFailed, match="exit status 3:\nno space left") as error:
         run_program(
             "tar", ["sh", "-c", "echo no space left; exit 3"], environment={}, log=tmp_path / "log"
         )

@@ -23,7 +23,7 @@ from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from hiveacid.cli.main import main
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.dev.embedded import free_port
-from hiveacid.sql.script import to_script
+from hiveacid.parser.script import to_script
 
 RUN_AFTER = datetime(2026, 11, 20, 9, tzinfo=UTC)
 

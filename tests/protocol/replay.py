@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hiveacid.errors import NotEnoughHistory
+from hiveacid.errors import VersionGone
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -121,7 +121,7 @@ class _Table:
                 state = read_state(
                     storage, list_files(storage, None), write_ids, seen.txns, rules=rules
                 )
-            except NotEnoughHistory:
+            except VersionGone:
                 return REFUSED
             player.stop("read")
             list(visible_rows(storage, state, write_ids, rules))
@@ -203,7 +203,7 @@ def _of_code(model: Model, table: _Table) -> View:
             table.folder, write_ids, seen.txns, Rules.HIVE3 if hive3 else Rules.HIVE4
         )
         rows = sorted((row_id.write_id, key, v) for row_id, (key, v) in rows.items())
-    except NotEnoughHistory:
+    except VersionGone:
         rows = "cut off"
     names = storage.list_directories()
     shown = [name for name in names if not is_hidden(name) and parse_directory(name)]

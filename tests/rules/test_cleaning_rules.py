@@ -273,15 +273,6 @@ def test_a_live_directory_is_neither_removed_nor_explained():
     assert (planned.remove, planned.keep) == ((), ())
 
 
-def test_a_note_is_read_back_and_half_of_one_is_none():
-    since = ReaderNote(12, (3, 4))
-    assert ReaderNote.parse(since.to_json()) == since
-    text = since.to_json()
-    assert [ReaderNote.parse(text[:end]) for end in range(len(text))] == [None] * len(text)
-    assert ReaderNote.parse('{"high_watermark": null, "locks": []}') is None
-    assert ReaderNote.parse(b"\xff") is None
-
-
 def test_staged_files_are_stale_when_their_transaction_has_ended():
     names = [f"_tmp_hiveacid_{txn}_ab12" for txn in (3, 5, 12)]
     others = ["_tmp_hiveacid_", "_tmp_hiveacid_x_1", "_tmp_3_1", "delta_3_3", ".hive-staging_3"]

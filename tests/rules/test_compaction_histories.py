@@ -1,4 +1,4 @@
-"""Random histories of a table: a compaction must not change the rows of any reader."""
+"""Random histories of a table: readers see committed rows once, and no compaction."""
 
 from dataclasses import dataclass, field
 
@@ -28,7 +28,7 @@ WRITING = (
     "abort oldest",
     "reader",
 )
-COMPACTING = ("minor", "major", "failed minor", "failed major")
+COMPACTING = ("minor", "major", "failed minor", "failed major", "open minor", "open major")
 ROUNDS = st.tuples(
     st.lists(st.sampled_from(WRITING), min_size=2, max_size=8), st.sampled_from(COMPACTING)
 )
@@ -42,16 +42,19 @@ class Table:
         rules: Hive 3 has neither transactions of compactions nor suffixes.
         content: The content of each directory: pairs of a write id and the name it was written
             under.
+        written: The same pairs of all writes.
         readers: The visible rows of each open snapshot, and its first result.
     """
 
     rules: Rules
     content: dict[str, frozenset[tuple[int, str]]] = field(default_factory=dict)
+    written: set[tuple[int, str]] = field(default_factory=set)
     last_write_id: int = 0
     open: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
     last_txn: int = 0
     aborted_txns: list[int] = field(default_factory=list)
+    open_txns: list[int] = field(default_factory=list)
     compacted: dict[str, str] = field(default_factory=dict)
     readers: list = field(default_factory=list)
     compactions: int = 0
@@ -59,9 +62,9 @@ class Table:
     def step(self, what):
         kind, _, fate = what.partition(" ")
         if kind in ("minor", "major"):
-            self.compact(CompactionType(kind), succeeds=True)
-        elif kind == "failed":
-            self.compact(CompactionType(fate), succeeds=False)
+            self.compact(CompactionType(kind), "")
+        elif fate in ("minor", "major"):
+            self.compact(CompactionType(fate), kind)
         elif kind == "reader":
             snapshot = self.snapshot()
             self.readers.append((snapshot, self.read(snapshot)))
@@ -80,6 +83,7 @@ class Table:
         self.last_write_id = write_ids[-1]
         name = Delta(write_ids[0], write_ids[-1]).name
         self.content[name] = frozenset((write_id, name) for write_id in write_ids)
+        self.written |= self.content[name]
         if fate:
             (self.open if fate == "open" else self.aborted).append(write_ids[1])
 
@@ -101,6 +105,7 @@ class Table:
         }
         for directory in made[kind]:
             self.content[directory.name] = frozenset({(write_id, directory.name)})
+            self.written |= self.content[directory.name]
 
     def snapshot(self):
         write_ids = ValidWriteIdList(
@@ -110,8 +115,9 @@ class Table:
             tuple(sorted(self.open)),
             tuple(sorted(self.aborted)),
         )
-        txns = ValidTxnList(self.last_txn, aborted=tuple(self.aborted_txns))
-        return write_ids, txns
+        open_txns, aborted_txns = tuple(self.open_txns), tuple(self.aborted_txns)
+        oldest = min(open_txns, default=NO_OPEN)
+        return write_ids, ValidTxnList(self.last_txn, oldest, open_txns, aborted_txns)
 
     def state(self, write_ids, txns):
         return acid_state(
@@ -131,9 +137,17 @@ class Table:
             if write_ids.is_valid(write[0])
         ]
         assert len(rows) == len(set(rows)), "a row would be read twice"
+        assert not {state.base, *state.deltas} & {*state.obsolete, *state.aborted}
+        assert not {*state.obsolete} & {*state.aborted}
         return frozenset(rows)
 
-    def compact(self, type_, succeeds):
+    def expected(self, write_ids):
+        """The rows of the writes that are visible, since the last visible overwrite."""
+        seen = {write for write in self.written if write_ids.is_valid(write[0])}
+        last = max((number for number, name in seen if name.startswith("base_")), default=0)
+        return {write for write in seen if write[0] >= last}
+
+    def compact(self, type_, fate):
         write_ids, txns = self.snapshot()
         compactor = CompactorWriteIdList.of(write_ids)
         try:
@@ -143,9 +157,9 @@ class Table:
         txn = 0
         if self.rules is Rules.HIVE4:
             self.last_txn = txn = self.last_txn + 1
-            if not succeeds:
-                self.aborted_txns.append(txn)
-        elif not succeeds:
+            if fate:
+                (self.open_txns if fate == "open" else self.aborted_txns).append(txn)
+        elif fate:
             return
         rows, events = plan.named(txn)
         assert not {rows, events} & self.content.keys()
@@ -180,7 +194,9 @@ def test_no_reader_sees_a_compaction(rules, rounds):
     for writing, compacting in rounds:
         for step in writing:
             table.step(step)
-        table.readers.append((table.snapshot(), table.read(table.snapshot())))
+        snapshot = table.snapshot()
+        table.readers.append((snapshot, table.read(snapshot)))
+        assert table.readers[-1][1] == table.expected(snapshot[0])
         table.step(compacting)
         for snapshot, seen in table.readers:
             assert table.read(snapshot) == seen

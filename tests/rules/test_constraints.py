@@ -4,6 +4,7 @@ import pytest
 
 from hiveacid.errors import InvalidJob, UnsupportedTable
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableJob
+from hiveacid.parser.constraint_rules import require_supported, write_rules
 from hiveacid.rules.constraints import (
     Check,
     Constraint,
@@ -15,8 +16,7 @@ from hiveacid.rules.constraints import (
     typed_default,
     with_defaults,
 )
-from hiveacid.sql.constraint_rules import require_supported, write_rules
-from tests.sql.test_hive_expression import MOMENT
+from tests.parser.test_hive_expression import MOMENT
 
 COLUMNS = {"id": "int", "v": "string", "k": "bigint", "s": "varchar(3)"}
 

@@ -2,14 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
+from hiveacid.errors import CorruptFile, MalformedName, VersionGone
 from hiveacid.rules.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.write_ids import (
-    NO_OPEN,
     CompactorWriteIdList,
     ValidTxnList,
     ValidWriteIdList,
@@ -18,9 +14,9 @@ from hiveacid.rules.write_ids import (
 DATA = Path(__file__).parents[1] / "data"
 CASES = json.loads((DATA / "acid_state_cases.json").read_text())["cases"]
 ERRORS = {
-    "not_enough_history": NotEnoughHistory,
+    "not_enough_history": VersionGone,
     "number_format": MalformedName,
-    "bad_metadata_acid": BadMetadataFile,
+    "bad_metadata_acid": CorruptFile,
 }
 ANY_ORDER = ("obsolete", "aborted")
 
@@ -53,9 +49,9 @@ def check(case, expected, **options):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-@pytest.mark.parametrize("rules", list(Rules))
-def test_hives_own_answers(case, rules):
-    check(case, case["expect"][rules], rules=rules, strict=False)
+def test_hives_own_answers(case):
+    for rules in Rules:
+        check(case, case["expect"][rules], rules=rules, strict=False)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -82,7 +78,7 @@ def test_an_overwrite_that_was_not_committed_hides_nothing(rules, write_ids):
 def test_an_overwrite_that_was_aborted_does_not_hide_that_a_compaction_replaced_the_rest(rules):
     paths = ["base_0000002/bucket_00000", "base_0000004/_metadata_acid"]
     metadata = {"base_0000004": "compacted"}
-    with pytest.raises(NotEnoughHistory, match="base_0000004"):
+    with pytest.raises(VersionGone, match="base_0000004"):
         state_of(paths, "t:4:3:3:2", rules=rules, metadata_acid=metadata)
 
 
@@ -182,7 +178,7 @@ def test_a_base_that_is_removed_after_the_listing_is_not_needed(rules, write_ids
     ],
 )
 def test_a_base_without_a_newer_one_is_not_lost_silently(rules, paths):
-    with pytest.raises(BadMetadataFile, match="base_0000001/_metadata_acid was removed after"):
+    with pytest.raises(CorruptFile, match="base_0000001/_metadata_acid was removed after"):
         state_of(paths, "t:1:9223372036854775807::", rules=rules, metadata_acid=removed)
 
 
@@ -194,7 +190,7 @@ def test_the_removal_of_a_later_base_does_not_matter_to_an_older_snapshot(rules)
 
 
 def test_an_unread_marker_file_is_an_error():
-    with pytest.raises(BadMetadataFile, match="was not read"):
+    with pytest.raises(CorruptFile, match="was not read"):
         state_of(["base_0000002/_metadata_acid"], "t:2:9223372036854775807::")
 
 
@@ -210,106 +206,12 @@ def test_an_unread_marker_file_is_an_error():
     ],
 )
 def test_broken_marker_files_are_errors(text):
-    with pytest.raises(BadMetadataFile):
+    with pytest.raises(CorruptFile):
         parse_metadata_file(text)
 
 
 def test_a_marker_file_names_its_data_format():
     assert parse_metadata_file('{"dataFormat":"truncated","thisFileVersion":"0"}') == "truncated"
-
-
-class History:
-    """A table whose transactions insert, overwrite, compact, abort or stay open.
-
-    Every directory remembers the write ids whose rows it holds, so that a snapshot can be checked
-    by the rows it must show. By Hive 3's rules a compaction has no transaction: it is there, or it
-    died before.
-    """
-
-    def __init__(self, rules):
-        self.rules = rules
-        self.marked = {}
-        self.rows = {}
-        self.write_ids = 0
-        self.txns = 0
-        self.outcome = {}
-        self.compactions = {}
-        self.overwrites = set()
-
-    def write(self, outcome, overwrite):
-        self.write_ids += 1
-        own = self.write_ids
-        self.outcome[own] = outcome
-        self.rows[Base(own) if overwrite else Delta(own, own, 0)] = {own}
-        if overwrite:
-            self.overwrites.add(own)
-
-    def compact(self, outcome, major):
-        compactor = CompactorWriteIdList.of(self.snapshot())
-        state = self.state(compactor)
-        read = [d for d in self.rows if d.name in {state.base, *state.deltas}]
-        deltas = [d for d in read if isinstance(d, Delta)]
-        if len(read) < 2 or len(deltas) < (1 if major else 2):
-            return
-        hive3 = self.rules is Rules.HIVE3
-        if hive3 and outcome != "committed":
-            return
-        if not hive3:
-            self.txns += 1
-            self.compactions[self.txns] = outcome
-        last = max(d.max_write_id for d in deltas)
-        inputs = read if major else deltas
-        first = min(d.min_write_id for d in deltas)
-        output = Base(last, self.txns) if major else Delta(first, last, None, self.txns)
-        merged = set().union(*(self.rows[d] for d in inputs))
-        if hive3 and output in self.rows:
-            return  # An existing directory is not replaced.
-        if hive3 and major:
-            self.marked[output.name] = "compacted"
-        self.rows[output] = set(filter(compactor.is_valid, merged))
-
-    def snapshot(self):
-        open_ = tuple(w for w, outcome in self.outcome.items() if outcome == "open")
-        aborted = tuple(w for w, outcome in self.outcome.items() if outcome == "aborted")
-        return ValidWriteIdList("t", self.write_ids, min(open_, default=NO_OPEN), open_, aborted)
-
-    def state(self, write_ids):
-        open_ = tuple(t for t, outcome in self.compactions.items() if outcome == "open")
-        aborted = tuple(t for t, outcome in self.compactions.items() if outcome == "aborted")
-        txns = ValidTxnList(self.txns, min(open_, default=NO_OPEN), open_, aborted)
-        files = [FileStatus(f"{d.name}/bucket_00000", 1) for d in self.rows]
-        return acid_state(files, write_ids, txns, rules=self.rules, metadata_acid=self.marked)
-
-
-@pytest.mark.parametrize("rules", list(Rules))
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["committed", "committed", "committed", "aborted", "open"]),
-            st.sampled_from(["insert", "insert", "overwrite", "minor", "major"]),
-        ),
-        max_size=14,
-    )
-)
-def test_a_snapshot_shows_each_committed_row_once_after_any_history(rules, steps):
-    history = History(rules)
-    for outcome, action in steps:
-        if action in ("insert", "overwrite"):
-            history.write(outcome, action == "overwrite")
-        else:
-            history.compact(outcome, action == "major")
-    write_ids = history.snapshot()
-    state = history.state(write_ids)
-
-    by_name = {directory.name: rows for directory, rows in history.rows.items()}
-    shown = [w for d in filter(None, [state.base, *state.deltas]) for w in by_name[d]]
-    committed = list(filter(write_ids.is_valid, range(1, history.write_ids + 1)))
-    since = max((w for w in committed if w in history.overwrites), default=0)
-    assert sorted(filter(write_ids.is_valid, shown)) == [w for w in committed if w >= since]
-
-    kept = {state.base, *state.deltas}
-    assert not kept & {*state.obsolete, *state.aborted}
-    assert not set(state.obsolete) & set(state.aborted)
 
 
 @pytest.mark.parametrize(

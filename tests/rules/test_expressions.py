@@ -1,6 +1,6 @@
 import pytest
 
-from hiveacid.errors import BadCondition
+from hiveacid.errors import InvalidJob
 from hiveacid.rules.sql_tokens import (
     columns_of,
     compares_with_itself,
@@ -70,12 +70,12 @@ def test_possible_expressions_are_left_to_spark(text):
     ],
 )
 def test_invalid_expressions_are_refused(text, message):
-    with pytest.raises(BadCondition, match=message):
+    with pytest.raises(InvalidJob, match=message):
         require_expression(text, "on")
 
 
 def test_a_name_in_double_quotes_is_refused():
-    with pytest.raises(BadCondition, match=r'on: "a" is a text, not a name.*`a`'):
+    with pytest.raises(InvalidJob, match=r'on: "a" is a text, not a name.*`a`'):
         require_expression("\"a\" = 'x'", "on")
     require_expression('a = "x" AND "x" = b', "on")
 
@@ -84,15 +84,15 @@ def test_a_query_may_end_with_a_semicolon_and_has_aliases():
     require_expression(
         "SELECT a.b c, count(*) FROM x.y z JOIN u.v w ON z.a = w.b;", "q", query=True
     )
-    with pytest.raises(BadCondition, match="semicolon"):
+    with pytest.raises(InvalidJob, match="semicolon"):
         require_expression("SELECT 1; SELECT 2", "q", query=True)
-    with pytest.raises(BadCondition, match="never closed"):
+    with pytest.raises(InvalidJob, match="never closed"):
         require_expression("SELECT (1", "q", query=True)
 
 
 def test_a_hostile_expression_takes_no_longer_than_its_length():
     for part in ("'", "''", "/*", "*/", "(", "\\'", "`", "r'", "1.", "a.", "--\\\n"):
-        with pytest.raises(BadCondition):
+        with pytest.raises(InvalidJob):
             require_expression(part * 20_000 + "(", "on")
 
 

@@ -41,17 +41,17 @@ def test_versions_above_the_requested_one_do_not_count() -> None:
     assert [missing_versions(mirrored, now, up_to) for up_to in (1, 2, 5, 7, 9, 99)] == [
         *(0, 1, 1, 3, 5, 5)
     ]
-    lag = MirrorLag.of(mirrored, now, complete_at=70.0, at=100.0, up_to=7)
+    lag = MirrorLag.of(mirrored, now, complete_at=70.0, moment=100.0, up_to=7)
     assert lag == MirrorLag(version=5, newest=7, versions=3, seconds=30.0)
 
 
 def test_the_age_is_zero_unless_a_version_is_missing() -> None:
-    fresh = MirrorLag.of(ids(3), ids(4, aborted=(4,)), complete_at=70.0, at=100.0)
+    fresh = MirrorLag.of(ids(3), ids(4, aborted=(4,)), complete_at=70.0, moment=100.0)
     assert fresh == MirrorLag(version=3, newest=3, versions=0, seconds=0.0)
-    late = MirrorLag.of(ids(3), ids(4), complete_at=70.0, at=100.0)
+    late = MirrorLag.of(ids(3), ids(4), complete_at=70.0, moment=100.0)
     assert late == MirrorLag(version=3, newest=4, versions=1, seconds=30.0)
     # The clock of the mirror is ahead.
-    assert MirrorLag.of(ids(3), ids(4), complete_at=170.0, at=100.0).seconds == 0.0
+    assert MirrorLag.of(ids(3), ids(4), complete_at=170.0, moment=100.0).seconds == 0.0
 
 
 def test_a_lag_is_text() -> None:

@@ -24,13 +24,14 @@ KEYS = {"dc": "decimal(10,2)", "n": "int"}
 BOTH = ["dc=1.5/n=7", "dc=1.50/n=7", "dc=1.50/n=8", "dc=2/n=7"]
 
 
-@pytest.mark.parametrize("each", NAMES, ids=lambda each: f"{each['type']} {each['value']}")
-def test_a_value_is_written_as_by_hive_and_trino(each):
-    text = canonical_text(each["value"], each["type"])
-    assert (text or DEFAULT_PARTITION) == each["hive"]
-    # Trino omits the digits after the milliseconds, and refuses texts that are not ASCII.
-    assert each["trino"] in (each["hive"], None) or each["hive"].startswith(each["trino"])
-    assert canonical_text(text, each["type"]) == text
+@pytest.mark.parametrize("type_", sorted({name["type"] for name in NAMES}))
+def test_a_value_is_written_as_by_hive_and_trino(type_):
+    for name in (name for name in NAMES if name["type"] == type_):
+        text = canonical_text(name["value"], type_)
+        assert (text or DEFAULT_PARTITION) == name["hive"]
+        # Trino omits the digits after the milliseconds, and refuses texts that are not ASCII.
+        assert name["trino"] in (name["hive"], None) or name["hive"].startswith(name["trino"])
+        assert canonical_text(text, type_) == text
 
 
 @pytest.mark.parametrize(

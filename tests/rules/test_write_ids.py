@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hiveacid.errors import MalformedSnapshot
+from hiveacid.errors import MalformedName
 from hiveacid.rules.write_ids import (
     NO_OPEN,
     CompactorWriteIdList,
@@ -78,7 +78,7 @@ def test_every_id_is_written_because_hive_3_reads_no_ranges():
     "text", ["", "t", "t:", "t:x", "t:1:2:3:4:5", "t:1:2:3,", "t:1::4-", "t:-1"]
 )
 def test_broken_text_is_an_error(text):
-    with pytest.raises(MalformedSnapshot, match="cannot be read"):
+    with pytest.raises(MalformedName, match="cannot be read"):
         ValidWriteIdList.parse(text)
 
 

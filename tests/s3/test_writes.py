@@ -6,6 +6,7 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CheckFailed, HiveAcidError
 from hiveacid.jobs.checks import Holds, NoRows, Unique
 from hiveacid.jobs.maintenance_jobs import CleanJob
@@ -17,7 +18,6 @@ from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import STAGING_PREFIX, TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.uploads import Upload, Uploads
 from hiveacid.upkeep.table_cleaning import clean
@@ -45,7 +45,12 @@ class Table:
     def run(self, change: Change, *observers: PhaseObserver, **options: Any) -> Any:
         known = WriteOptions(lock_wait_seconds=30, **options)
         with AcidTable(
-            self.name, self.hms.uri, spark=self.spark, options=known, observers=observers
+            self.name,
+            self.hms.uri,
+            spark=self.spark,
+            run_in="spark",
+            options=known,
+            observers=observers,
         ) as table:
             return change(self, table)
 

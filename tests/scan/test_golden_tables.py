@@ -12,9 +12,10 @@ from hiveacid.rules.schema import TableKind
 from hiveacid.storage.folder import Storage
 from hiveacid.tables.scan.columns import TableColumns
 from hiveacid.tables.scan.visible_table import PartitionDirectory, VisibleTable
-from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
+from tests.golden import GoldenSnapshot, GoldenTable, by_table, golden_snapshots
 
 EVERY = [*golden_snapshots(TableKind.FULL_ACID), *golden_snapshots(TableKind.INSERT_ONLY)]
+TABLES = by_table(EVERY)
 
 
 def opened(snapshot: GoldenSnapshot) -> VisibleTable:
@@ -59,31 +60,25 @@ def texts(visible: VisibleTable, names: Sequence[str]) -> list[list[str | None]]
     return sorted(rows, key=str)
 
 
-@pytest.mark.parametrize("snapshot", EVERY, ids=str)
-def test_the_rows_are_those_that_the_engine_selected(snapshot: GoldenSnapshot) -> None:
-    golden = GoldenTable.read(snapshot.table)
+@pytest.mark.parametrize("table", TABLES)
+def test_the_rows_are_those_that_the_engine_selected(table: str) -> None:
+    golden = GoldenTable.read(table)
     names = [*golden.columns, *golden.partition_keys]
-    expected = [list(row[1:]) for row in snapshot.rows]
-    if golden.format.is_text:
-        with pytest.raises(UnsupportedTable, match="to_df"):
-            texts(opened(snapshot), names)
-        return
-    assert texts(opened(snapshot), names) == sorted(expected, key=str)
-    # Columns by themselves, as few as one, are the same ones.
-    for place, name in enumerate(names):
-        assert texts(opened(snapshot), [name]) == sorted(
-            ([row[place]] for row in expected), key=str
-        )
-
-
-@pytest.mark.parametrize("snapshot", EVERY, ids=str)
-def test_the_rows_are_counted(snapshot: GoldenSnapshot) -> None:
-    visible = opened(snapshot)
-    if GoldenTable.read(snapshot.table).format.is_text:
-        return
-    parts = [visible.part(partition) for partition in visible.partitions]
-    assert sum(part.count() for part in parts) == len(snapshot.rows)
-    assert sum(each.count() for part in parts for each in part.split()) == len(snapshot.rows)
+    for snapshot in TABLES[table]:
+        expected = [list(row[1:]) for row in snapshot.rows]
+        visible = opened(snapshot)
+        if golden.format.is_text:
+            with pytest.raises(UnsupportedTable, match="to_df"):
+                texts(visible, names)
+            continue
+        assert texts(visible, names) == sorted(expected, key=str), snapshot
+        # Columns by themselves, as few as one, are the same ones.
+        for place, name in enumerate(names):
+            column = sorted(([row[place]] for row in expected), key=str)
+            assert texts(opened(snapshot), [name]) == column, snapshot
+        parts = [opened(snapshot).part(partition) for partition in visible.partitions]
+        assert sum(part.count() for part in parts) == len(expected), snapshot
+        assert sum(each.count() for part in parts for each in part.split()) == len(expected)
 
 
 def test_tables_of_every_format_are_among_them() -> None:

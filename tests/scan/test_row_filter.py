@@ -37,10 +37,16 @@ COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, 
 COMPARED = ("int", "date", "string", "char", "decimal", "double", "float", "bool")
 
 
-@pytest.mark.parametrize("number", range(40))
-def test_a_filter_selects_the_rows_of_random_tables_that_match(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_a_filter_selects_the_rows_of_random_tables_that_match(part: int, tmp_path: Path) -> None:
+    for number in range(part, 40, 4):
+        check_filters(number, tmp_path / str(number))
+
+
+def check_filters(number: int, folder: Path) -> None:
     random = Random(f"{SEED} {number}")
-    table = RandomTable(SEED, number, tmp_path / "t")
+    folder.mkdir()
+    table = RandomTable(SEED, number, folder / "t")
     hive = hive_table(table)
     wanted, _ = columns_of(hive, None, "us")
     parts = [*parts_of(table)]

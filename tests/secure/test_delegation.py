@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
-from hiveacid.errors import TokenRefused
+from hiveacid.errors import NoTicket
 from hiveacid.jobs import MergeJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import RunReport
@@ -71,7 +71,7 @@ def test_a_kept_token_is_renewed_and_cancelled(
             assert keeper._thread.is_alive()
     assert "lives for 86" in caplog.text
     assert token not in caplog.text
-    with MetastoreClient(options) as client, pytest.raises(TokenRefused, match="refuses"):
+    with MetastoreClient(options) as client, pytest.raises(NoTicket, match="refuses"):
         client.get_databases()
 
 
@@ -183,5 +183,5 @@ def test_a_job_outlives_what_it_has_logged_in_with(
     assert report.rows_inserted == 1
     if by == "token":
         assert os.environ[VARIABLE] not in said
-        with MetastoreClient(options) as late, pytest.raises(TokenRefused, match="refuses"):
+        with MetastoreClient(options) as late, pytest.raises(NoTicket, match="refuses"):
             late.get_databases()

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from hiveacid.errors import StorageLoginFailed
+from hiveacid.errors import StorageUnreachable
 from hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import (
@@ -68,7 +68,7 @@ def test_a_ticket_determines_the_writer(
 def test_without_a_ticket_the_error_says_so(folder: str, cache: Path) -> None:
     assert not cache.exists()
     refused = publish(folder, "delta_1_1")
-    assert "StorageLoginFailed" in refused.stderr
+    assert "StorageUnreachable" in refused.stderr
     assert f"No Kerberos credentials available (default cache: FILE:{cache})" in refused.stderr
 
 
@@ -91,7 +91,7 @@ def test_in_a_container_a_delegation_token_is_all_that_it_takes(
     with monkeypatch.context() as container:
         container.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
         refused = publish(folder, "delta_2_2")
-    assert "StorageLoginFailed" in refused.stderr
+    assert "StorageUnreachable" in refused.stderr
     assert "token" in refused.stderr.splitlines()[-1]
 
 
@@ -105,7 +105,7 @@ def test_a_process_survives_its_ticket_if_it_is_renewed(
     kept_hdfs.restart_namenode()  # The next client connects again.
     kept_hdfs.wait_until_usable()
     assert not Event().wait(TICKET_SECONDS)
-    with pytest.raises(StorageLoginFailed, match=r"[Ee]xpired"):
+    with pytest.raises(StorageUnreachable, match=r"[Ee]xpired"):
         Storage.of(folder).write_file("second", b"2")
     kdc.log_in("alice", cache)
     storage.write_file("second", b"2")

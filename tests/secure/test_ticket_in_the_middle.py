@@ -122,7 +122,7 @@ def test_the_next_try_makes_it_right(
     def fails_and_is_tried_again(job: Job, method: str, meanwhile: object) -> Any:
         end_ticket_at(method)
         failure = failure_of(tables, job)
-        assert (failure.id, failure.retryable) == ("StorageLoginFailed", True)
+        assert (failure.id, failure.retryable) == ("StorageUnreachable", True)
         assert "xpired" in failure.message
         kdc.log_in("alice", ticket)
         assert outsider.rows() == meanwhile

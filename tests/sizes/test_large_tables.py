@@ -11,6 +11,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from hiveacid.jobs.sources import PathSource
@@ -23,7 +24,6 @@ from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.merge import MatchedUpdate, NotMatchedInsert
 from hiveacid.rules.names import Delta, TableRef
 from hiveacid.rules.row_id import encode_bucket
-from hiveacid.spark.python.table import AcidTable
 from hiveacid.spark.run import run
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.upkeep.table_cleaning import clean
@@ -138,7 +138,9 @@ class Comparison:
         assert self._sum_of("scanned") == expected, f"{moment}: scan"
         self._duckdb.unregister("scanned")
         written = folder / moment
-        with AcidTable(self._ref.full_name, self._client.options, spark=self._spark) as table:
+        with AcidTable(
+            self._ref.full_name, self._client.options, spark=self._spark, run_in="spark"
+        ) as table:
             table.to_df().write.parquet(str(written))
         assert self._sum_of(f"read_parquet('{written}/*.parquet')") == expected, f"{moment}: Spark"
 

@@ -14,12 +14,12 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from hiveacid.api.table import AcidTable
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.rules.names import Delta, TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.python.table import AcidTable
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
 
@@ -100,7 +100,7 @@ def test_changes_are_those_of_the_new_files(
     table: ManyPartitions, hms: EmbeddedMetastore, spark: SparkSession
 ) -> None:
     table.write(step=100)
-    with AcidTable(table.name, hms.uri, spark=spark) as acid:
+    with AcidTable(table.name, hms.uri, spark=spark, run_in="spark") as acid:
         all_changes = table.timed("all changes", lambda: acid.changes(0).count())
         later = table.timed("later changes", lambda: acid.changes(1).count())
     assert later == 2 * (table.count // 100)

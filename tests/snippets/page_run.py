@@ -34,7 +34,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.job import HiveAcidJobOperator
 from airflow_hiveacid.operators.maintenance import HiveAcidMaintainOperator
 from airflow_hiveacid.provider_info import PACKAGES
 from hiveacid.cli.main import main
@@ -43,12 +43,12 @@ from hiveacid.jobs.maintenance_jobs import parse_needs
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_script
 from hiveacid.public_names import homes
 from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.spark.run import run
-from hiveacid.sql.script import to_script
 from tests.fakes.metastore import FakeMetastore
 from tests.snippets.pages import ROOT, Snippet
 from tests.snippets.worlds import ADDRESSES, CANNOT_RUN, World
@@ -199,7 +199,7 @@ class PageRun:
         with (
             patch("airflow_hiveacid.cluster.runs.LocalRun", self._run_here),
             # The Spark of this test also represents a cluster.
-            patch("airflow_hiveacid.operators.spark.runs_in_cluster", lambda *_: False),
+            patch("airflow_hiveacid.operators.job.runs_in_cluster", lambda *_: False),
         ):
             self._found[task.task_id] = task.execute(context)
 

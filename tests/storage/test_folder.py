@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from hiveacid.errors import DiskFull, NotAFile, OutsideTable, PermissionRefused, StorageError
+from hiveacid.errors import DiskFull, MalformedName, NotAFile, PermissionRefused, StorageError
 from hiveacid.rules.directory import FileStatus
 from hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 from hiveacid.storage.listing import list_files
@@ -204,22 +204,20 @@ OPERATIONS: list[Callable[[Storage, str], object]] = [
 ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("path", ["..", "../secret", "a/../../secret", "/etc", "a\0b"])
-def test_no_operation_leaves_the_folder(
-    storage: Storage, table: Path, operation: Callable[[Storage, str], object], path: str
-) -> None:
+def test_no_operation_leaves_the_folder(storage: Storage, table: Path, path: str) -> None:
     secret = table.parent / "secret"
     secret.write_bytes(b"secret")
     write(storage, "inside", b"1")
-    with pytest.raises(OutsideTable):
-        operation(storage, path)
+    for operation in OPERATIONS:
+        with pytest.raises(MalformedName):
+            operation(storage, path)
     assert secret.read_bytes() == b"secret"
 
 
 def test_the_folder_itself_is_not_deleted(storage: Storage) -> None:
     for path in ("", ".", "./"):
-        with pytest.raises(OutsideTable):
+        with pytest.raises(MalformedName):
             storage.delete_directory(path)
     assert storage.exists("")
 
@@ -243,7 +241,7 @@ def test_nothing_is_changed_through_a_link_that_leads_outside(
     (outside / "delta_1_1" / "f").write_bytes(b"1")
     (table / "link").symlink_to(outside)
     (table / "mine").write_bytes(b"1")
-    with pytest.raises(OutsideTable, match="link"):
+    with pytest.raises(MalformedName, match="link"):
         change(Storage.of(str(table)))
     assert [path.name for path in outside.rglob("*")] == ["delta_1_1", "f"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import StorageLoginFailed
+from hiveacid.errors import StorageUnreachable
 from hiveacid.storage.filesystems import translated_os_errors
 from hiveacid.storage.hdfs import as_in_token, login_refused
 
@@ -43,7 +43,7 @@ def test_a_rejected_caller_gets_login_instructions() -> None:
     said = "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)"
     refused = login_refused(f'GSSAPIError(GssMajorCodes {{ raw: "0x1" }}, 2529639053, "{said}")')
     assert refused is not None
-    with pytest.raises(StorageLoginFailed) as told, translated_os_errors("hdfs://nn:8020/t"):
+    with pytest.raises(StorageUnreachable) as told, translated_os_errors("hdfs://nn:8020/t"):
         raise refused
     assert told.value.retryable
     assert said in str(told.value)

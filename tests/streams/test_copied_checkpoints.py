@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import CheckpointMismatch
+from hiveacid.errors import PositionMismatch
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.progress import FAULT_VARIABLE, InjectedFault
 from hiveacid.spark.streaming import StreamCheckpoint, StreamRun
@@ -66,7 +66,7 @@ def test_a_copy_that_has_planned_the_last_batch_with_other_rows_is_refused_at_th
 def expect_refusal(stream: StreamCase, job: InsertJob, right: Path) -> None:
     """Expect that the checkpoint is refused each time, and that the stream continues with the right one."""
     for _ in range(2):
-        with pytest.raises(CheckpointMismatch, match="Batch 1 of stream feed was applied"):
+        with pytest.raises(PositionMismatch, match="Batch 1 of stream feed was applied"):
             stream.run(job)
     assert stream.rows(stream.events) == [(1, "a"), (2, "b")]
     shutil.rmtree(stream.checkpoint)
@@ -132,8 +132,8 @@ def test_offsets_that_cannot_be_read_are_an_error_that_names_the_file(
 ) -> None:
     broken = checkpoint(tmp_path / "a", {0: [1], 1: [2]})
     (tmp_path / "a" / "offsets" / "0").write_text(torn)
-    with pytest.raises(CheckpointMismatch, match="offsets/0 is missing or cannot be read"):
+    with pytest.raises(PositionMismatch, match="offsets/0 is missing or cannot be read"):
         broken.offsets_digest(1)
     missing = checkpoint(tmp_path / "b", {0: [{"logOffset": 0}]})
-    with pytest.raises(CheckpointMismatch, match="sources/0/0 is missing"):
+    with pytest.raises(PositionMismatch, match="sources/0/0 is missing"):
         missing.offsets_digest(0)

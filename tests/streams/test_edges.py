@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import (
-    CheckpointMismatch,
     CorruptFile,
     HiveAcidError,
     MetastoreUnreachable,
+    PositionMismatch,
     StorageError,
     TableNotFound,
     UnknownColumn,
@@ -145,11 +145,11 @@ def test_a_checkpoint_has_one_stream_and_a_name_one_query(stream: StreamCase) ->
     first = stream.run(append(stream))
     copy = f"file:{shutil.copytree(stream.checkpoint, stream.folder / 'copy')}"
     stream.arrive((2, "b"))
-    with pytest.raises(CheckpointMismatch, match="does not know the stream second"):
+    with pytest.raises(PositionMismatch, match="does not know the stream second"):
         stream.run(append(stream), name="second", checkpoint=copy)
-    with pytest.raises(CheckpointMismatch, match="does not know the stream feed"):
+    with pytest.raises(PositionMismatch, match="does not know the stream feed"):
         stream.run(upsert(stream.newest), checkpoint=copy)
-    with pytest.raises(CheckpointMismatch, match=f"batch 0 of query {first.query_id}"):
+    with pytest.raises(PositionMismatch, match=f"batch 0 of query {first.query_id}"):
         stream.run(append(stream), checkpoint=f"file:{stream.folder}/new")
     assert stream.rows(stream.events) == [(1, "a")]
     stream.run(append(stream))

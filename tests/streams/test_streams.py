@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import CheckFailed, CheckpointMismatch, StreamOvertaken, UnknownColumn
+from hiveacid.errors import CheckFailed, PositionMismatch, StreamOvertaken, UnknownColumn
 from hiveacid.jobs.checks import Holds, InRange
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
@@ -130,11 +130,11 @@ def test_a_lost_or_old_checkpoint_is_an_error_unless_the_job_resets_the_query(
     stream.run(job)
     shutil.rmtree(stream.checkpoint)
     stream.arrive((3, "c"))
-    with pytest.raises(CheckpointMismatch, match=f"batch 1 of query {query_id}.*is not there"):
+    with pytest.raises(PositionMismatch, match=f"batch 1 of query {query_id}.*is not there"):
         stream.run(job)
     assert not stream.checkpoint.exists()
     copy.rename(stream.checkpoint)
-    with pytest.raises(CheckpointMismatch, match="only to batch 0: it is an old copy"):
+    with pytest.raises(PositionMismatch, match="only to batch 0: it is an old copy"):
         stream.run(job, reset_query=query_id)
     assert stream.rows(stream.events) == [(1, "a"), (2, "b")]
     shutil.rmtree(stream.checkpoint)
@@ -145,7 +145,7 @@ def test_a_lost_or_old_checkpoint_is_an_error_unless_the_job_resets_the_query(
     assert stream.rows(stream.events) == stream.every
     # The setting for one loss does not apply to the next one.
     shutil.rmtree(stream.checkpoint)
-    with pytest.raises(CheckpointMismatch, match=f"query {anew.query_id}"):
+    with pytest.raises(PositionMismatch, match=f"query {anew.query_id}"):
         stream.run(job, reset_query=query_id)
 
 

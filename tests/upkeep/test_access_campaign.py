@@ -23,12 +23,12 @@ from hiveacid.jobs.stream_job import StreamJob, StreamSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.parser.script import to_steps
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_steps
 from hiveacid.tables.locations import require_job_access
 from tests.cli.test_command_accesses import ARGUMENTS, parsed
+from tests.parser.test_accesses import STATEMENTS
 from tests.places import place_of
-from tests.sql.test_accesses import STATEMENTS
 from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

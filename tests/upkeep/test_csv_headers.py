@@ -13,7 +13,7 @@ from hiveacid.jobs.sources import BatchSource, PathSource
 from hiveacid.jobs.stream_job import StreamJob, StreamSource
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 
 FILES = DriverFiles(here=True)

@@ -10,15 +10,14 @@ from hiveacid.drivers.checks import Preflight
 from hiveacid.drivers.driver_files import DriverFiles
 from hiveacid.errors import (
     HiveAcidError,
-    InsertOnlyTable,
     MetastoreUnreachable,
-    NotTransactional,
     StorageError,
     TableNotFound,
     UnknownColumn,
     UserError,
     VersionGone,
     VersionUnknown,
+    WrongTableKind,
 )
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
@@ -199,9 +198,9 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
             r"shop.ordres does not exist\. Did you mean shop.orders\?",
         ),
         (replace(DELETE, target="shp.orders"), TableNotFound, r"Did you mean shop\?"),
-        (replace(DELETE, target="shop.feed"), NotTransactional, "shop.feed is not a transactional"),
-        (replace(UPDATE, target="shop.log"), InsertOnlyTable, "update is not possible"),
-        (replace(MERGE, target="shop.log"), InsertOnlyTable, "merge is not possible"),
+        (replace(DELETE, target="shop.feed"), WrongTableKind, "shop.feed is not a transactional"),
+        (replace(UPDATE, target="shop.log"), WrongTableKind, "update is not possible"),
+        (replace(MERGE, target="shop.log"), WrongTableKind, "merge is not possible"),
         (
             replace(UPDATE, set={"statsu": "1"}),
             UnknownColumn,
@@ -271,10 +270,10 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
         ),
         (
             replace(INSERT, source=TableSource("shop.feed", as_of="1")),
-            NotTransactional,
+            WrongTableKind,
             "shop.feed is not transactional: it has no versions",
         ),
-        (replace(INSERT, source=ChangesSource("shop.feed", "1")), NotTransactional, "no versions"),
+        (replace(INSERT, source=ChangesSource("shop.feed", "1")), WrongTableKind, "no versions"),
         (
             replace(INSERT, target="shop.orders", source=QUERY, partitions=[{"dya": "1"}]),
             UserError,
@@ -291,7 +290,7 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
             UserError,
             "shop.orders has no partition key d",
         ),
-        (CompactJob(target="shop.feed"), NotTransactional, "is not a transactional table"),
+        (CompactJob(target="shop.feed"), WrongTableKind, "is not a transactional table"),
         (
             CompactJob(target="shop.orders", partitions=["day=2"]),
             UserError,

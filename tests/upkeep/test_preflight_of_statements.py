@@ -9,9 +9,9 @@ from hiveacid.drivers.checks import Preflight
 from hiveacid.drivers.driver_files import DriverFiles
 from hiveacid.errors import (
     HiveAcidError,
+    InvalidJob,
     TableNotFound,
     UnknownColumn,
-    UntrustedSql,
     UserError,
     VersionUnknown,
 )
@@ -199,7 +199,7 @@ def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None
         ("SELECT id FROM f", None, ""),
         ("SELECT idd FROM f", UnknownColumn, r"^The query names an unknown column: idd\."),
         ("WITH c AS (SELECT id FROM f) SELECT idd FROM c AS f", UnknownColumn, r"column: idd\."),
-        ("SELECT id FROM f, rnge(3) AS f", UntrustedSql, r"calls rnge\(\).* Did you mean range\?"),
+        ("SELECT id FROM f, rnge(3) AS f", InvalidJob, r"calls rnge\(\).* Did you mean range\?"),
         ("SELECT id FROM g", TableNotFound, "shop.gone does not exist"),
         ("SELECT * FROM c", VersionUnknown, "shop.log has no version 2"),
     ],

@@ -13,10 +13,10 @@ from hiveacid.errors import (
     InvalidJob,
     StorageError,
 )
-from hiveacid.jobs.options import AllowedLocations
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.compaction_policy import CompactionPolicy
+from hiveacid.rules.location import AllowedLocations
 from hiveacid.rules.names import Delta
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.upkeep.compaction_poll import CompactionPoll

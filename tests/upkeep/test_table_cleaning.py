@@ -9,17 +9,16 @@ import pytest
 
 from hiveacid.errors import (
     InvalidJob,
-    NotTransactional,
     TableNotFound,
     TableReplaced,
+    WrongTableKind,
 )
 from hiveacid.jobs.maintenance_jobs import CleanJob
 from hiveacid.metastore.thrift import idl
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.proofs import note_readers
-from hiveacid.rules.cleaning import ReaderNote
+from hiveacid.records.proofs import note_readers, read_reader_note
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
@@ -129,8 +128,8 @@ def test_the_first_cleaning_remembers_who_is_there_for_the_next(folders, compact
     *old, base = compacted
     with folders.reading() as earlier:
         assert folders.clean().removed == ()
-        note = (folders.root / base / READER_NOTE_FILE).read_text()
-        assert ReaderNote.parse(note).high_watermark >= earlier.txn_id
+        note = read_reader_note(Storage.of(folders.table.folder), base)
+        assert note.high_watermark >= earlier.txn_id
     # Without the note, this reader would be in the way as well.
     with folders.reading():
         assert removed(folders.clean()) == old
@@ -358,7 +357,7 @@ def test_a_table_that_is_written_meanwhile_is_cleaned_all_the_same(folders, comp
 
 def test_only_transactional_tables_are_cleaned(client, database):
     plain = AcidFolders.create(client, f"{database}.plain", kind=TableKind.NOT_ACID)
-    with pytest.raises(NotTransactional):
+    with pytest.raises(WrongTableKind):
         plain.clean()
     with pytest.raises(TableNotFound):
         clean(client, CleanJob(target=f"{database}.gone"))

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hiveacid.errors import NotTransactional
+from hiveacid.errors import WrongTableKind
 from hiveacid.rules.names import Base, Delta
 from hiveacid.rules.schema import TableKind
 from hiveacid.upkeep.table_detail import table_detail
@@ -44,5 +44,5 @@ def test_an_unwritten_table_has_few_figures(client, database):
     assert (detail.files, detail.newest_version, detail.partitions) == (0, 0, None)
     assert (detail.buckets, detail.bucket_columns) == (4, ("id",))
     plain = AcidFolders.create(client, f"{database}.plain", kind=TableKind.NOT_ACID)
-    with pytest.raises(NotTransactional, match="plain"):
+    with pytest.raises(WrongTableKind, match="plain"):
         table_detail(client, plain.ref)

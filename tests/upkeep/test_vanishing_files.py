@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hiveacid.errors import BadMetadataFile, VersionGone
+from hiveacid.errors import CorruptFile, VersionGone
 from hiveacid.records.proofs import note_readers
 from hiveacid.rules.names import Base
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -57,7 +57,7 @@ def test_a_base_that_is_lost_while_it_is_needed_is_an_error(client, folders):
         (partition,) = table.partitions
         files = table.files(partition)
         (folders.root / "base_0000002" / "_metadata_acid").unlink()
-        with pytest.raises(BadMetadataFile, match="base_0000002/_metadata_acid was removed"):
+        with pytest.raises(CorruptFile, match="base_0000002/_metadata_acid was removed"):
             table.state(partition, files)
 
 
@@ -66,7 +66,7 @@ def test_a_base_that_is_lost_while_it_is_needed_is_an_error(client, folders):
 def test_an_empty_cut_off_or_foreign_marker_file_is_an_error(folders, content):
     marker = folders.root / sorted(folders.directories())[0] / "_metadata_acid"
     marker.write_text(content)
-    with pytest.raises(BadMetadataFile):
+    with pytest.raises(CorruptFile):
         read_marker(ReadOnlyStorage.of(folders.table.folder), marker.parent.name)
 
 

@@ -11,9 +11,9 @@ from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.constraints import as_structs
 from hiveacid.metastore.thrift import idl_tables
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.constraints import Check, Constraint, Default, Key, NotNull
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from tests.vendors.proxy import VendorMetastore
 from tests.vendors.raw_client import RawClient

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue
 from hiveacid.metastore.constraints import all_constraints
 from hiveacid.metastore.thrift import session
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.worker.table import WorkerTable
 from tests.vendors.profiles import PROFILES, Profile
 from tests.vendors.proxy import VendorMetastore
 
@@ -71,7 +71,7 @@ def work(metastore: VendorMetastore, database: str, name: str) -> Counter[str]:
     with MetastoreClient(metastore.options) as client:
         ref = TableRef(database, name)
         client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")]))
-        with WorkerTable(str(ref), client.options) as table:
+        with AcidTable(str(ref), client.options, run_in="worker") as table:
             table.append(pa.table({"id": [1]}))
             table.delete("id = 1")
         for job in to_jobs(f"ALTER TABLE {ref} SET TBLPROPERTIES ('a' = 'b')"):

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import MetastoreError, UnsupportedTable
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -17,17 +18,16 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
 from hiveacid.metastore.constraints import all_constraints, as_structs
 from hiveacid.metastore.txn.transaction import ExclusiveTable
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.compaction import CompactionType
 from hiveacid.rules.constraints import Key, NotNull
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.tables.statistics import analyze
 from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.known_problems import Evidence
-from hiveacid.worker.table import WorkerTable
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.metastore_calls import acting_before
 from tests.stored_statistics import Stored
@@ -72,7 +72,7 @@ def test_rows_of_a_table_that_is_created_by_default_are_read_by_the_vendors_orc(
         " TBLPROPERTIES ('transactional' = 'true')",
     )
     table = WrittenTable(client, TableRef(database, "t"))
-    with WorkerTable(str(table.ref), client.options) as writer:
+    with AcidTable(str(table.ref), client.options, run_in="worker") as writer:
         writer.append(pa.table({"id": [1, 2], "v": ["a", None]}))
         writer.append(pa.table({"id": [3], "v": ["c"]}))
     assert compacted(client, table).error is None
@@ -233,7 +233,7 @@ def test_statistics_of_timestamps_are_stored(
     ref = TableRef(database, "t")
     columns = [HiveColumn("id", "int"), HiveColumn("at", "timestamp")]
     client.create_table(HiveTable.new(ref, columns))
-    with WorkerTable(str(ref), client.options) as writer:
+    with AcidTable(str(ref), client.options, run_in="worker") as writer:
         writer.append(pa.table({"id": [1, 2], "at": [datetime(2026, 1, 2), datetime(2026, 3, 4)]}))
     analyze(client, AnalyzeJob(target=str(ref), metastore=client.options))
     seconds = [datetime(2026, *day, tzinfo=UTC).timestamp() for day in ((1, 2), (3, 4))]
@@ -289,7 +289,7 @@ def test_fields_with_other_numbers_are_not_written_back(
 @pytest.fixture
 def renamed(client: MetastoreClient, table: TableRef) -> TableRef:
     """A table with a row that was written before one of its columns was renamed."""
-    with WorkerTable(str(table), client.options) as writer:
+    with AcidTable(str(table), client.options, run_in="worker") as writer:
         writer.append(pa.table({"id": [1], "v": ["a"]}))
     raw = client.get_table(table).raw
     raw.sd.cols[1].name = "renamed"

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hiveacid.errors import DuplicateMergeKeys, SparkNeeded
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import CheckFailed, SparkNeeded
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.write_jobs import RowJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker import engine, merge, pairs, sources
 from hiveacid.worker.pairs import Partners, row_sizes
 from hiveacid.worker.run import change_rows
-from hiveacid.worker.table import WorkerTable
 from tests.fakes.metastore import FakeMetastore
 
 Run = Callable[[str], RunReport]
@@ -48,7 +48,7 @@ def run(client: MetastoreClient) -> Run:
 
 
 def fill(client: MetastoreClient, name: str, keys: list[int | None]) -> None:
-    with WorkerTable(f"bounds.{name}", client.options) as table:
+    with AcidTable(f"bounds.{name}", client.options, run_in="worker") as table:
         table.append(pa.table({"k": pa.array(keys, pa.int32()), "v": [name] * len(keys)}))
 
 
@@ -138,7 +138,7 @@ def test_equal_keys_are_duplicates_without_all_pairs(
     beside = merge._beside
     monkeypatch.setattr(merge, "_beside", lambda *two: (built.append(len(two[0])), beside(*two))[1])
     statement = "MERGE INTO bounds.t t USING bounds.s s ON t.k = s.k WHEN MATCHED"
-    with pytest.raises(DuplicateMergeKeys):
+    with pytest.raises(CheckFailed):
         run(f"{statement} THEN UPDATE SET v = s.v")
     assert sum(built) <= pairs._PAIRS + count
     assert client.show_locks() == []
@@ -203,7 +203,7 @@ def test_conditions_without_columns_pair_all_rows_or_none(
 def test_all_pairs_with_several_rows_are_duplicates(client: MetastoreClient, run: Run) -> None:
     fill(client, "t", [1])
     fill(client, "s", [1, 2])
-    with pytest.raises(DuplicateMergeKeys, match="2 source rows"):
+    with pytest.raises(CheckFailed, match="2 source rows"):
         run("MERGE INTO bounds.t t USING bounds.s s ON TRUE WHEN MATCHED THEN UPDATE SET v = s.v")
 
 

@@ -12,7 +12,7 @@ from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.upkeep.table_cleaning import clean
 from hiveacid.worker.run import change_rows
-from tests.worker.persons import INSERT_ONLY, Warehouse
+from tests.erasure.persons import INSERT_ONLY, Warehouse
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 

@@ -7,7 +7,7 @@ import pytest
 
 from hiveacid.errors import SparkNeeded
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.sql.script import to_jobs
+from hiveacid.parser.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.cases_of_peers import CASES, Case, Tables, in_order
 

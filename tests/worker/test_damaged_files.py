@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import CorruptFile, HiveAcidError
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -18,7 +19,6 @@ from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.upkeep.health import HealthMeter
 from hiveacid.upkeep.health_score import TableHealth
-from hiveacid.worker.table import WorkerTable
 from tests.places import place_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -27,11 +27,11 @@ _POOR = 50
 
 
 @pytest.fixture
-def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
+def table(client: MetastoreClient, database: str) -> Iterator[AcidTable]:
     ref = TableRef(database, "t")
     columns = [HiveColumn("id", "int"), HiveColumn("v", "string")]
     client.create_table(HiveTable.new(ref, columns))
-    with WorkerTable(ref.full_name, client.options) as table:
+    with AcidTable(ref.full_name, client.options, run_in="worker") as table:
         texts = [os.urandom(10).hex() for _ in range(9999)]
         table.append(pa.table({"id": pa.array(range(9999), pa.int32()), "v": texts}))
         table.append(pa.table({"id": pa.array([-1], pa.int32()), "v": ["a"]}))
@@ -39,7 +39,7 @@ def table(client: MetastoreClient, database: str) -> Iterator[WorkerTable]:
 
 
 @pytest.fixture
-def file(client: MetastoreClient, database: str, table: WorkerTable) -> Path:
+def file(client: MetastoreClient, database: str, table: AcidTable) -> Path:
     """The larger file of the table."""
     folder = place_of(client.get_table(TableRef(database, "t")).folder)
     return max(folder.rglob("bucket_*"), key=lambda file: file.stat().st_size)
@@ -82,7 +82,7 @@ def health(client: MetastoreClient, name: str) -> TableHealth:
 @pytest.mark.parametrize("damage", [emptied, cut, halved, without_end, overwritten])
 def test_every_operation_names_the_file_and_the_remedy(
     client: MetastoreClient,
-    table: WorkerTable,
+    table: AcidTable,
     file: Path,
     damage: Callable[[bytes], bytes],
     database: str,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hiveacid.cli.main import main
-from hiveacid.errors import ConstraintViolated, SparkNeeded
+from hiveacid.errors import CheckFailed, SparkNeeded
 from hiveacid.metastore.client import MetastoreClient
 from tests.rows import unordered_rows_of
 
@@ -67,7 +67,7 @@ def test_a_check_is_evaluated(
     bad: str,
 ) -> None:
     assert run(f"CREATE TABLE t (id int, v {definition}); INSERT INTO t VALUES (1, {good})") == 0
-    assert run(f"INSERT INTO t VALUES (2, {bad})") == ConstraintViolated.exit_code
+    assert run(f"INSERT INTO t VALUES (2, {bad})") == CheckFailed.exit_code
     assert run("INSERT INTO t (id) VALUES (3)") == 0
     rows = unordered_rows_of(client.options.uris, f"{database}.t")
     assert sorted(row["id"] for row in rows) == [1, 3]

@@ -14,9 +14,9 @@ from hiveacid.jobs.write_jobs import RowJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import parse_type
-from hiveacid.sql.script import to_jobs
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.expressions import (
     Scope,

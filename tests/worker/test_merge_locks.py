@@ -9,9 +9,9 @@ import pytest
 
 from hiveacid.cli.main import main
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import to_jobs
 from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
-from hiveacid.sql.script import to_jobs
 from hiveacid.worker.run import change_rows
 from tests.observers import At
 

@@ -8,7 +8,7 @@ import pytest
 from hiveacid.cli.main import main
 from hiveacid.errors import DirectoryMissing
 from hiveacid.metastore.client import MetastoreClient
-from tests.worker.persons import INSERT_ONLY, Warehouse
+from tests.erasure.persons import INSERT_ONLY, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 MISSING = "does not exist, although the metastore has a table or a partition there"

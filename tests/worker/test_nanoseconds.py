@@ -21,10 +21,10 @@ from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.streams import UTC
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015, is_marked
+from hiveacid.parser.script import to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import TableKind
-from hiveacid.sql.script import to_jobs
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker.run import change_rows

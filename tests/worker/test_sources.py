@@ -14,7 +14,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from hiveacid.errors import DuplicateMergeKeys, SparkNeeded, StorageError, UnknownColumn
+from hiveacid.api.rows import batch_of
+from hiveacid.api.table import AcidTable
+from hiveacid.errors import (
+    CheckFailed,
+    SparkNeeded,
+    StorageError,
+    TypeMismatch,
+    UnknownColumn,
+)
 from hiveacid.jobs.checks import NotNull
 from hiveacid.jobs.quarantine import FAILED_CHECKS, RUN
 from hiveacid.jobs.sources import PathSource, QuerySource, Source, TableSource
@@ -28,7 +36,6 @@ from hiveacid.tables.scan.table_scan import TableScan
 from hiveacid.worker import files
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.sources import source_of_rows
-from hiveacid.worker.table import WorkerTable
 
 ONLY_HIVE4 = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 pytestmark = [ONLY_HIVE4, pytest.mark.usefixtures("hms")]
@@ -304,7 +311,7 @@ def test_a_full_acid_table_has_its_visible_rows(
 ) -> None:
     name = f"{database}.s"
     create(client, name, partition_keys=[HiveColumn("k", "string")])
-    with WorkerTable(name, client.options) as table:
+    with AcidTable(name, client.options, run_in="worker") as table:
         for key in ("x", "y"):
             table.append(ARROW.append_column("k", pa.array([key, key])))
         table.delete("k = 'x' AND id = 2")
@@ -319,7 +326,7 @@ def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
 ) -> None:
     name = f"{database}.t"
     create(client, name)
-    with WorkerTable(name, client.options) as table:
+    with AcidTable(name, client.options, run_in="worker") as table:
         table.append(ARROW)
     (tmp_path / "feed.csv").write_text("1,a\n1,b\n3,c\n")
     merge = MergeJob(
@@ -330,7 +337,7 @@ def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
         metastore=client.options,
         run_in="worker",
     )
-    with pytest.raises(DuplicateMergeKeys, match=r": id=1 \(2 source rows\)\.$"):
+    with pytest.raises(CheckFailed, match=r": id=1 \(2 source rows\)\.$"):
         change_rows(client, replace(merge, when=[MatchedDelete("s.v <> 'c'")]))
     report = change_rows(client, merge)
     assert (report.rows_inserted, report.rows_deleted) == (1, 1)
@@ -343,7 +350,7 @@ def test_a_partition_of_a_day_that_hive_does_not_know_is_left_to_spark_which_ref
 ) -> None:
     name = f"{database}.days"
     create(client, name, partition_keys=[HiveColumn("k", "date")])
-    with WorkerTable(name, client.options) as table:
+    with AcidTable(name, client.options, run_in="worker") as table:
         for day in (date(1582, 10, 4), date(1582, 10, 15)):
             table.append(ARROW.append_column("k", pa.array([day, None])))
         for day in (date(1582, 10, 5), date(1582, 10, 14)):
@@ -424,12 +431,12 @@ def test_rows_of_a_program() -> None:
     )
     forms = (given, given.to_batches()[0], given.to_reader(), polars.from_arrow(given))
     for form in (*forms, given.to_pandas().set_index(pandas.Index([7, 8, 9]))):
-        source = source_of_rows(form)
+        source = source_of_rows(batch_of(form))
         assert source.evaluate(None) == expected
     categories = polars.DataFrame({"v": ["a", None]}).with_columns(
         polars.col("v").cast(polars.Categorical)
     )
-    assert source_of_rows(categories).evaluate(None) == pa.table({"v": ["a", None]})
+    assert source_of_rows(batch_of(categories)).evaluate(None) == pa.table({"v": ["a", None]})
 
 
 def test_rows_of_a_program_that_are_not_evaluated() -> None:
@@ -444,5 +451,7 @@ def test_rows_of_a_program_that_are_not_evaluated() -> None:
     broken = pa.StringArray.from_buffers(1, *pa.array([b"\xff"]).buffers()[1:])
     with pytest.raises(SparkNeeded, match="not valid"):
         source_of_rows(pa.table({"a": broken}))
-    with pytest.raises(TypeError, match="not as list"):
-        source_of_rows([{"a": 1}])
+    with pytest.raises(TypeError, match="not of type list"):
+        batch_of([1])
+    with pytest.raises(TypeMismatch, match="cannot be stored"):
+        batch_of(pa.table({"a": pa.array([1], pa.timestamp("ns"))}))

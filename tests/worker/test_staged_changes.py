@@ -32,7 +32,7 @@ from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.thrift.session import Session
 from hiveacid.progress import Phase
 from hiveacid.records import staged_changes as records
-from hiveacid.records.run_notes import EarlierAttempts
+from hiveacid.records.earlier_attempts import EarlierAttempts
 from hiveacid.records.staged_changes import MANIFEST, StagedChangeFolder
 from hiveacid.rules.constraints import NotNull as Required
 from hiveacid.rules.constraints import TableConstraints

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from hiveacid.api.table import AcidTable
 from hiveacid.errors import StagedChangeRefused
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.worker.table import WorkerTable
 from tests.worker.staging import FAKE4, LAYOUTS, Warehouse, changes
 
 
@@ -27,7 +27,7 @@ def test_the_rows_of_a_staged_change_are_those_that_it_changes(
     warehouse.create(layout)
     staged = warehouse.stage(changes(warehouse.t)[kind][0])
     before = warehouse.rows()
-    with WorkerTable(warehouse.t, warehouse.client.options) as table:
+    with AcidTable(warehouse.t, warehouse.client.options, run_in="worker") as table:
         read = table.staged(staged.staged).to_pylist()
         assert len(table.staged(staged.staged, limit=1)) == 1
     rows = [(row.pop("_change_type"), tuple(row.values())) for row in read]
@@ -50,7 +50,7 @@ def test_rows_that_others_have_deleted_are_not_shown(warehouse: Warehouse) -> No
     warehouse.create("plain")
     staged = warehouse.stage(changes(warehouse.t)["update"][0])
     warehouse.sql("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (1, 'a', 1)")
-    with WorkerTable(warehouse.t, warehouse.client.options) as table:
+    with AcidTable(warehouse.t, warehouse.client.options, run_in="worker") as table:
         rows = [(row["_change_type"], row["id"]) for row in table.staged(staged.staged).to_pylist()]
         assert sorted(rows) == [("delete", 2), ("insert", 1), ("insert", 2)]
         warehouse.sql("ALTER TABLE t ADD COLUMNS (w int)")

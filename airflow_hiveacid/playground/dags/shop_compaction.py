@@ -49,9 +49,9 @@ with DAG(
         return compaction_groups(needs or HiveAcidMetastoreHook().compaction_needs("shop.*"))
 
     @task
-    def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def one_of_each_table(groups: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Clean whole tables."""
-        return list({group[0]["table"]: group[0] for group in planned}.values())
+        return list({group[0]["table"]: group[0] for group in groups}.values())
 
     planned = plan()
     tables = one_of_each_table(planned)

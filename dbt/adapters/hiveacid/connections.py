@@ -15,8 +15,8 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.script import require_one
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.sql.script import require_one
 from hiveacid.writes.statement import WriteOptions
 
 if TYPE_CHECKING:

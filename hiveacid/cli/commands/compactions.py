@@ -22,8 +22,8 @@ from hiveacid.jobs.maintenance_jobs import (
     TableMaintenance,
     versions_in_words,
 )
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CleanReport, CompactReport, PartitionReport, Report
+from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
 from hiveacid.rules.compaction import CompactionType
@@ -137,9 +137,9 @@ def _compacted(job: CompactJob, master: str) -> CompactReport:
 
     def on_spark(job: CompactJob, reason: str) -> CompactReport:
         print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
-        done = local_spark.run_on_spark(job, master, name)
-        assert isinstance(done, CompactReport)
-        return done
+        spark_report = local_spark.run_on_spark(job, master, name)
+        assert isinstance(spark_report, CompactReport)
+        return spark_report
 
     with closing(MetastoreClient(job.connection).patient()) as client:
         return idle_report(client, job) or compact(client, job, in_worker, on_spark)
@@ -151,14 +151,21 @@ def _print_compact(report: CompactReport) -> None:
         print_table(
             ("outcome", "type", "partition", "reason"),
             [
-                (each.outcome, each.type or "-", each.partition or each.table, each.reason)
-                for each in report.partitions
+                (
+                    partition.outcome,
+                    partition.type or "-",
+                    partition.partition or partition.table,
+                    partition.reason,
+                )
+                for partition in report.partitions
             ],
         )
-    compacted = [each for each in report.partitions if each.outcome == "compacted"]
+    compacted = [partition for partition in report.partitions if partition.outcome == "compacted"]
     if compacted:
         print()
-        print_table(_HEAD_compact, [_result(each) for each in compacted], right=[2, 3, 4, 5, 6, 8])
+        print_table(
+            _HEAD_compact, [_result(partition) for partition in compacted], right=[2, 3, 4, 5, 6, 8]
+        )
 
 
 def _result(partition: PartitionReport) -> tuple[str, ...]:
@@ -263,16 +270,29 @@ class _Progress(PhaseObserver):
 
 
 def _print_clean(report: CleanReport) -> None:
-    done = "to remove" if report.dry_run else "removed"
+    action = "to remove" if report.dry_run else "removed"
     size = bytes_in_words(report.bytes)
-    print(f"{report.target}: {len(report.removed)} {done}, {size}; {len(report.kept)} kept")
+    print(f"{report.target}: {len(report.removed)} {action}, {size}; {len(report.kept)} kept")
     if versions := versions_in_words(report):
         print(f"  {versions}")
     rows = [
-        *((done, gone.path, bytes_in_words(gone.bytes), gone.why) for gone in report.removed),
         *(
-            ("kept", each.path, bytes_in_words(each.bytes) if each.retained else "", each.reason)
-            for each in report.kept
+            (
+                action,
+                removed_directory.path,
+                bytes_in_words(removed_directory.bytes),
+                removed_directory.why,
+            )
+            for removed_directory in report.removed
+        ),
+        *(
+            (
+                "kept",
+                kept_directory.path,
+                bytes_in_words(kept_directory.bytes) if kept_directory.retained else "",
+                kept_directory.reason,
+            )
+            for kept_directory in report.kept
         ),
     ]
     if rows:
@@ -301,19 +321,20 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
     ref = TableRef.parse(arguments.table)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
-        found = (purge if arguments.yes else leftovers)(client, ref)
+        leftover_folders = (purge if arguments.yes else leftovers)(client, ref)
     if arguments.json:
-        described = [codec.encode(each) for each in found]
-        shown = {"table": ref.full_name, "removed": arguments.yes, "leftovers": described}
-        print(json.dumps(shown, ensure_ascii=False))
+        descriptions = [codec.encode(leftover) for leftover in leftover_folders]
+        output = {"table": ref.full_name, "removed": arguments.yes, "leftovers": descriptions}
+        print(json.dumps(output, ensure_ascii=False))
         return 0
-    print(f"{ref}: {len(found)} {'removed' if arguments.yes else 'to remove'}")
-    if found:
+    print(f"{ref}: {len(leftover_folders)} {'removed' if arguments.yes else 'to remove'}")
+    if leftover_folders:
         rows = [
-            (each.path, str(each.files), bytes_in_words(each.bytes), each.loss) for each in found
+            (leftover.path, str(leftover.files), bytes_in_words(leftover.bytes), leftover.loss)
+            for leftover in leftover_folders
         ]
         print_table(("leftover", "files", "size", "lost with it"), rows, right=[1, 2])
-    if found and not arguments.yes:
+    if leftover_folders and not arguments.yes:
         print("hiveacid: nothing was removed; stop all jobs, then --yes does it", file=sys.stderr)
     return 0
 
@@ -410,8 +431,8 @@ def _observer(client: "MetastoreClient") -> "JobObserver":
         """Reports jobs."""
 
         def admit(self, table: TableRef) -> None:
-            wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
-            require_job_access(client, system_user(), (), wanted)
+            accesses = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
+            require_job_access(client, system_user(), (), accesses)
 
         def end(
             self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
@@ -428,11 +449,15 @@ def _print_maintain(report: MaintenanceReport) -> None:
         print_table(
             _HEAD_maintain, [_row_maintain(table) for table in report.tables], right=[2, 3, 4, 5, 6]
         )
-    rest = [
+    other_rows = [
         *(("on Spark", need.name, need.reason) for group in report.on_spark for need in group),
         *(
-            ("skipped", "/".join(filter(None, (each.table, each.partition))), each.reason)
-            for each in report.skipped
+            (
+                "skipped",
+                "/".join(filter(None, (skipped_partition.table, skipped_partition.partition))),
+                skipped_partition.reason,
+            )
+            for skipped_partition in report.skipped
         ),
         *(
             ("kept", table.table, versions_in_words(table))
@@ -445,15 +470,15 @@ def _print_maintain(report: MaintenanceReport) -> None:
             if table.error is not None
         ),
     ]
-    if rest:
+    if other_rows:
         print()
-        print_table(("outcome", "table or partition", "reason"), rest)
+        print_table(("outcome", "table or partition", "reason"), other_rows)
 
 
 def _row_maintain(table: TableMaintenance) -> tuple[str, ...]:
-    done = "compacted" if table.compacted else "cleaned"
+    action = "compacted" if table.compacted else "cleaned"
     return (
-        done if table.error is None else "failed",
+        action if table.error is None else "failed",
         table.table,
         str(table.compacted),
         bytes_in_words(table.bytes_read),

@@ -93,8 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
             for line in _as_text(check):
                 print(line, flush=True)
     if arguments.json:
-        described = [codec.encode(check) for check in checks]
-        print(json.dumps({"checks": described}, ensure_ascii=False))
+        descriptions = [codec.encode(check) for check in checks]
+        print(json.dumps({"checks": descriptions}, ensure_ascii=False))
     return next((check.exit_code for check in checks if check.exit_code), 0)
 
 
@@ -180,10 +180,10 @@ def _packages() -> str:
 
 def _spark_check() -> Check:
     try:
-        found, warning = _spark()
+        description, warning = _spark()
     except HiveAcidError as error:
         return _failed("spark", error)
-    return Check("spark", warning is None, warning or found)
+    return Check("spark", warning is None, warning or description)
 
 
 def _spark() -> tuple[str, str | None]:
@@ -204,15 +204,15 @@ def _spark() -> tuple[str, str | None]:
             "or pyspark alone: pip uninstall pyspark-client; pip install --force-reinstall "
             f"pyspark=={spark.version}",
         )
-    found = installed_spark("spark-submit", os.environ)
-    if found is None:
+    installation = installed_spark("spark-submit", os.environ)
+    if installation is None:
         raise UserError(
             "No Spark is installed.",
             remedy="Name its folder in SPARK_HOME, or pip install --force-reinstall "
             "'hiveacid[spark]'.",
         )
-    warning = require_supported_spark(found[0], str(found[1]))
-    return f"{found[0]} in {found[1]}", warning
+    warning = require_supported_spark(installation[0], str(installation[1]))
+    return f"{installation[0]} in {installation[1]}", warning
 
 
 def _trial() -> str:
@@ -229,9 +229,9 @@ def _trial() -> str:
 
 
 def _metastore(client: "MetastoreClient") -> str:
-    begun = time.monotonic()
+    start = time.monotonic()
     databases = len(client.get_databases())
-    took = time.monotonic() - begun
+    took = time.monotonic() - start
     return f"{client.version.name}, {plural(databases, 'database')}, as {client.user}, answered in {1000 * took:.0f} ms"
 
 
@@ -245,8 +245,8 @@ def _features(client: "MetastoreClient") -> Check:
         name: {"value": value, **codec.encode(features.reasons[name])}
         for name, value in features.values().items()
     }
-    found = f"release {release}, profile {client.options.metastore_profile}"
-    return Check("features", True, found, details=details)
+    summary = f"release {release}, profile {client.options.metastore_profile}"
+    return Check("features", True, summary, details=details)
 
 
 def _transactions(client: "MetastoreClient") -> str:
@@ -269,20 +269,20 @@ def _writable(locations: Sequence[Location]) -> str:
     from hiveacid.storage.filesystems import translated_os_errors
     from hiveacid.storage.folder import Storage
 
-    shown = []
+    writable_locations = []
     for location in locations:
         storage = Storage.of(location)
         # A cleaning removes it, should this process be killed: the transaction 0 has ended.
-        staged = f"{STAGING_PREFIX}0_doctor_{uuid.uuid4().hex}"
+        staging_folder = f"{STAGING_PREFIX}0_doctor_{uuid.uuid4().hex}"
         try:
-            where = f"{location}/{staged}"
-            with translated_os_errors(where), storage.create(f"{staged}/a/file") as sink:
+            where = f"{location}/{staging_folder}"
+            with translated_os_errors(where), storage.create(f"{staging_folder}/a/file") as sink:
                 sink.write(b"doctor")
-            storage.rename(f"{staged}/a", f"{staged}/b")
+            storage.rename(f"{staging_folder}/a", f"{staging_folder}/b")
         finally:
-            storage.delete_directory(staged)
-        shown.append(location)
-    return f"{', '.join(shown)} may be written"
+            storage.delete_directory(staging_folder)
+        writable_locations.append(location)
+    return f"{', '.join(writable_locations)} may be written"
 
 
 def _files(client: "MetastoreClient", ref: TableRef) -> str:
@@ -333,20 +333,20 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                         bucket=file.bucket,
                         write_ids=directory.write_ids,
                     )
-                wanted = noted.get(file.path)
-                if wanted is not None:
+                noted_rows = noted.get(file.path)
+                if noted_rows is not None:
                     rows = read_tail(storage, file.path, file.size).rows
-                    if rows != wanted:
+                    if rows != noted_rows:
                         of_file.append(
-                            f"It has {plural(rows, 'row')}, and was written with {wanted}."
+                            f"It has {plural(rows, 'row')}, and was written with {noted_rows}."
                         )
                 problems += [f"{storage.location}/{file.path}: {problem}" for problem in of_file]
     if problems:
-        more = len(problems) - _PROBLEMS_SHOWN
-        shown = " ".join(problems[:_PROBLEMS_SHOWN])
+        unlisted_count = len(problems) - _PROBLEMS_SHOWN
+        problem_text = " ".join(problems[:_PROBLEMS_SHOWN])
         raise CorruptFile(
-            f"{plural(len(problems), 'problem')} in {plural(count, 'file')}. {shown}"
-            f"{f' And {more} more.' if more > 0 else ''}",
+            f"{plural(len(problems), 'problem')} in {plural(count, 'file')}. {problem_text}"
+            f"{f' And {unlisted_count} more.' if unlisted_count > 0 else ''}",
             remedy="Readers may lose rows of these files, or bring back deleted ones.",
         )
     return plural(count, "file is valid", "files are valid")

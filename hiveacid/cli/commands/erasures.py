@@ -4,10 +4,9 @@ import argparse
 import json
 import sys
 from contextlib import closing
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
@@ -15,7 +14,6 @@ from hiveacid.cli.output import print_table, progress_on_stderr
 from hiveacid.errors import AccessRefused, HiveAcidError, UserError
 from hiveacid.jobs import codec
 from hiveacid.jobs.erase_job import WITHIN_DAYS, EraseJob, EraseReport, Wait
-from hiveacid.jobs.options import setting
 from hiveacid.jobs.report import ErrorReport
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.metastore.authorizer import system_user
@@ -26,12 +24,13 @@ from hiveacid.rules.texts import (
     print_lines,
     printable,
 )
+from hiveacid.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hiveacid.erasure.steps import Steps
     from hiveacid.records.erasures import Erasure
-    from hiveacid.worker.erasure_steps import Steps
 
 # `hiveacid erase`
 
@@ -56,6 +55,14 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="a text file of this machine with one key per line; - is stdin",
+    )
+
+
 def _configure_erase(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "request", metavar="REQUEST", help="a name, such as a date or a case number"
@@ -68,11 +75,7 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
         help="a table, and its column with the keys, or with values of the erased rows of an earlier "
         "table; several times for more tables",
     )
-    parser.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="a text file of this machine with one key per line; - is stdin",
-    )
+    _add_keys(parser)
     _add_folder(parser)
     _add_mirrors(parser)
     parser.add_argument(
@@ -99,9 +102,9 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
 
 def run_erase(arguments: argparse.Namespace) -> int:
     """Make a request, or continue it, and print its state."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.tables.locations import require_job_access
-    from hiveacid.worker.erasure import Eraser
 
     job = EraseJob(
         request=arguments.request,
@@ -142,11 +145,11 @@ ERASE = Command(
 
 
 def _column(text: str) -> tuple[str, str]:
-    own, equals, joined = text.partition("=")
-    table, dot, column = own.rpartition(".")
+    column_path, equals, joined_column = text.partition("=")
+    table, dot, column = column_path.rpartition(".")
     if not dot or "." not in table:
         raise UserError(f"--column {text!r} is not DB.TABLE.COLUMN.")
-    return table, f"{column}{equals}{joined}"
+    return table, f"{column}{equals}{joined_column}"
 
 
 def _folder(arguments: argparse.Namespace) -> str:
@@ -172,9 +175,9 @@ def _keys(path: str | None) -> "Sequence[str]":
 
 def _print_report(report: EraseReport) -> None:
     rows = plural(report.rows_deleted, "row")
-    what = f"{rows} to delete" if report.dry_run else f"{rows} deleted"
+    summary = f"{rows} to delete" if report.dry_run else f"{rows} deleted"
     files = plural(report.files, "file holds", "files hold")
-    print(f"{report.request}: {what}; {files} keys, {bytes_in_words(report.bytes)}")
+    print(f"{report.request}: {summary}; {files} keys, {bytes_in_words(report.bytes)}")
     print_lines(f"  {printable(name)}" for name in report.partitions)
     if report.certificate:
         print(f"  certificate: {report.certificate}")
@@ -185,7 +188,7 @@ def _print_report(report: EraseReport) -> None:
 
 def _print_waits(waits: "Sequence[Wait]") -> None:
     if waits:
-        rows = [tuple(map(printable, (each.kind, each.table, each.reason))) for each in waits]
+        rows = [tuple(map(printable, (wait.kind, wait.table, wait.reason))) for wait in waits]
         print_table(("waits for", "table", "reason"), rows)
 
 
@@ -207,9 +210,9 @@ def _configure_erasures(parser: argparse.ArgumentParser) -> None:
 
 def run_erasures(arguments: argparse.Namespace) -> int:
     """List requests, and what each waits for."""
+    from hiveacid.erasure.requests import Eraser
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.records.signatures import SigningKey
-    from hiveacid.worker.erasure import Eraser
 
     only, location = arguments.request, _folder(arguments)
     # A list needs no key.
@@ -217,53 +220,55 @@ def run_erasures(arguments: argparse.Namespace) -> int:
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
         steps, problems = Eraser(client, location, user=system_user(), key=key).requests(only)
         if steps and arguments.advance:
-            _continue(steps, problems, again=only is not None)
+            _continue(steps, problems, recheck=only is not None)
     first = next(iter(problems.values()), None)
-    all_refused = not steps and all(isinstance(each, AccessRefused) for each in problems.values())
+    all_refused = not steps and all(
+        isinstance(problem, AccessRefused) for problem in problems.values()
+    )
     if first is not None and (only is not None or all_refused):
         raise first
     status = first.exit_code if first is not None and arguments.advance else 0
-    found = [each.erasure for each in steps]
+    erasures = [step.erasure for step in steps]
     now = datetime.now(UTC)
     if arguments.json:
-        shown = [each.report().to_dict() for each in found]
-        shown += [
+        reports = [erasure.report().to_dict() for erasure in erasures]
+        reports += [
             {"request": name, "error": codec.encode(ErrorReport.of(error))}
             for name, error in problems.items()
         ]
-        print(json.dumps(shown, ensure_ascii=False))
+        print(json.dumps(reports, ensure_ascii=False))
         return status
-    names = {each.request for each in found} | problems.keys()
+    names = {erasure.request for erasure in erasures} | problems.keys()
     print(f"{location}: {plural(len(names), 'request')}")
-    if found:
+    if erasures:
         head = ("request", "age", "time left", "state", "files left", "tables")
-        print_table(head, [_row(each, now) for each in found])
-    for each in found:
-        if each.waits:
+        print_table(head, [_row(erasure, now) for erasure in erasures])
+    for erasure in erasures:
+        if erasure.waits:
             print()
-            print(f"{each.request}, at {each.checked_at}:")
-            _print_waits(each.waits)
+            print(f"{erasure.request}, at {erasure.checked_at}:")
+            _print_waits(erasure.waits)
     print_lines(f"{name}: {printable(str(error))}" for name, error in problems.items())
     return status
 
 
 def _continue(
-    steps: "Sequence[Steps]", problems: "dict[str, HiveAcidError]", *, again: bool
+    steps: "Sequence[Steps]", problems: "dict[str, HiveAcidError]", *, recheck: bool
 ) -> None:
     """Continue requests; the error of one does not keep others from being continued.
 
     Args:
         steps: The requests.
         problems: Receives the errors.
-        again: Whether to continue a request that is certified, too, which verifies an unsigned record.
+        recheck: Whether to continue a request that is certified, too, which verifies an unsigned record.
     """
-    for each in steps:
-        if each.erasure.certificate and not again:
+    for step in steps:
+        if step.erasure.certificate and not recheck:
             continue
         try:
-            each.run()
+            step.run()
         except HiveAcidError as error:
-            problems[each.erasure.request] = error
+            problems[step.erasure.request] = error
 
 
 ERASURES = Command(
@@ -280,16 +285,20 @@ ERASURES = Command(
 
 
 def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
-    left = erasure.left(now).total_seconds()
-    late = f"{duration_in_words(-left)} ago" if left < 0 else duration_in_words(left)
-    kinds = ", ".join(dict.fromkeys(each.kind for each in erasure.waits))
+    remaining_seconds = erasure.left(now).total_seconds()
+    late = (
+        f"{duration_in_words(-remaining_seconds)} ago"
+        if remaining_seconds < 0
+        else duration_in_words(remaining_seconds)
+    )
+    kinds = ", ".join(dict.fromkeys(wait.kind for wait in erasure.waits))
     return (
         erasure.request,
         duration_in_words(erasure.age(now).total_seconds()),
         "-" if erasure.certificate else late,
         "erased" if erasure.certificate else f"waits: {kinds}" if kinds else "unfinished",
         str(len(erasure.held)),
-        ", ".join(printable(each.table.name) for each in erasure.tables),
+        ", ".join(printable(table.table.name) for table in erasure.tables),
     )
 
 
@@ -298,11 +307,7 @@ def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("certificate", metavar="CERTIFICATE", help="the JSON file of a certificate")
-    parser.add_argument(
-        "--keys",
-        metavar="FILE",
-        help="a text file of this machine with one key per line; - is stdin",
-    )
+    _add_keys(parser)
     _add_mirrors(parser)
     target.add_metastore(parser)
     target.add_json(parser)
@@ -310,9 +315,9 @@ def _configure_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Search all remaining files for keys that a certificate calls erased."""
+    from hiveacid.erasure.certificate import Certificate
+    from hiveacid.erasure.verification import verify_certificate
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.erasure.certificate import Certificate
-    from hiveacid.upkeep.erasure.verification import verify_certificate
 
     texts = _keys(arguments.keys)
     try:
@@ -321,29 +326,30 @@ def run_verify(arguments: argparse.Namespace) -> int:
         raise UserError(f"The certificate cannot be read: {error}.") from error
     certificate = Certificate.parse(content, arguments.certificate)
     with closing(MetastoreClient(target.metastore(arguments)).patient()) as client:
-        found = verify_certificate(client, certificate, texts, arguments.mirror, system_user())
+        verification = verify_certificate(
+            client, certificate, texts, arguments.mirror, system_user()
+        )
     if arguments.json:
-        shown: dict[str, Any] = asdict(found)
-        print(json.dumps(codec.encode(shown), ensure_ascii=False))
+        print(json.dumps(codec.encode(verification), ensure_ascii=False))
     else:
-        unknown = (
-            "not compared with"
-            if found.unknown_keys is None
-            else (f"{found.unknown_keys} of them not in")
-        )
+        comparison = "not compared with"
+        if verification.unknown_keys is not None:
+            comparison = f"{verification.unknown_keys} of them not in"
         print(
-            f"{printable(found.request)}: {plural(found.files, 'file')} searched,"
-            f" {bytes_in_words(found.bytes)}; {plural(found.keys, 'key')}, {unknown} the certificate"
+            f"{printable(verification.request)}: {plural(verification.files, 'file')} searched,"
+            f" {bytes_in_words(verification.bytes)}; {plural(verification.keys, 'key')}, {comparison} the certificate"
         )
-        print(f"  signature: {found.signature}")
-        if found.rows_written_later:
-            print(f"  {plural(found.rows_written_later, 'row')} written after the erasure")
-        print_lines(f"  {printable(name)} was created again since then" for name in found.replaced)
+        print(f"  signature: {verification.signature}")
+        if verification.rows_written_later:
+            print(f"  {plural(verification.rows_written_later, 'row')} written after the erasure")
+        print_lines(
+            f"  {printable(name)} was created again since then" for name in verification.replaced
+        )
         print_lines(
             f"  {printable(file.path)}: {file.problem or plural(file.rows, 'row')}"
-            for file in found.held
+            for file in verification.held
         )
-    found.require_erased()
+    verification.require_erased()
     return 0
 
 

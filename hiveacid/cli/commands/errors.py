@@ -14,9 +14,9 @@ from hiveacid.rules.texts import did_you_mean, print_lines
 def known_errors(error: type[HiveAcidError] = HiveAcidError) -> Iterator[type[HiveAcidError]]:
     """Yield the classes of errors of this package, each before those that inherit from it."""
     yield error
-    for below in sorted(error.__subclasses__(), key=lambda kind: kind.__name__):
-        if below.__module__ == error.__module__:
-            yield from known_errors(below)
+    for subclass in sorted(error.__subclasses__(), key=lambda kind: kind.__name__):
+        if subclass.__module__ == error.__module__:
+            yield from known_errors(subclass)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -27,19 +27,19 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the section of the documentation on an error, or a list of all errors."""
-    known = {error.__name__: error for error in known_errors()}
+    errors_by_name = {error.__name__: error for error in known_errors()}
     if arguments.name is None:
-        rows = [(name, *_facts(error)) for name, error in known.items()]
+        rows = [(name, *_facts(error)) for name, error in errors_by_name.items()]
         print_table(("error", "exit status", "retried"), rows, right=[1])
         return 0
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in errors_by_name}
     name = names.get(arguments.name.lower())
     if name is None:
         raise InvalidJob(
             f"There is no error {arguments.name!r}.",
-            remedy=did_you_mean(arguments.name, [*known]) or "hiveacid errors lists all.",
+            remedy=did_you_mean(arguments.name, [*errors_by_name]) or "hiveacid errors lists all.",
         )
-    status, retried = _facts(known[name])
+    status, retried = _facts(errors_by_name[name])
     print(f"{name}: exit status {status}, {'retried' if retried else 'not retried'}")
     print_lines(_section(name).splitlines())
     return 0
@@ -61,6 +61,6 @@ def _facts(error: type[HiveAcidError]) -> tuple[str, str]:
 
 def _section(name: str) -> str:
     text = files("hiveacid.cli").joinpath("errors.txt").read_text(encoding="utf-8")
-    found = re.search(rf"^{name}\n(.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found is not None, "A test compares the names."
-    return found[1].rstrip()
+    match = re.search(rf"^{name}\n(.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert match is not None, "A test compares the names."
+    return match[1].rstrip()

@@ -150,9 +150,9 @@ TO_ICEBERG = Command(
 )
 
 
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+def _pairs(assignments: Sequence[str], option: str) -> dict[str, str]:
     pairs = {}
-    for text in given:
+    for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UserError(f"{option} {text!r} is not of the form NAME=VALUE.")
@@ -168,18 +168,18 @@ def _print_to_iceberg(report: IcebergExportReport) -> None:
         print(f"  metadata: {report.metadata_location}")
         return
     if report.outcome == UPDATED:
-        done = "would update" if report.dry_run else "updated"
+        verb = "would update" if report.dry_run else "updated"
     else:
-        done = "would become" if report.dry_run else "became"
+        verb = "would become" if report.dry_run else "became"
     size = "" if report.bytes is None else f", {bytes_in_words(report.bytes)}"
     rows = "" if report.rows is None else f", {plural(report.rows, 'row')}"
-    others = ""
+    file_counts = ""
     if report.outcome == UPDATED:
-        others = f", {report.files_kept} kept, {report.files_removed} removed"
+        file_counts = f", {report.files_kept} kept, {report.files_removed} removed"
     if report.delete_files:
-        others += f", {plural(report.delete_files, 'delete file')}"
+        file_counts += f", {plural(report.delete_files, 'delete file')}"
     print(
-        f"{report.target} {done} {report.table}: {plural(report.files, 'file')}{others}{size}{rows}"
+        f"{report.target} {verb} {report.table}: {plural(report.files, 'file')}{file_counts}{size}{rows}"
     )
     print(
         f"  {plural(report.source_files, 'file')} of version {report.write_id} in"
@@ -275,19 +275,19 @@ def _print_compare_iceberg(report: IcebergCompareReport, limit: int) -> None:
     )
     rows = [
         (
-            each.partition or "",
-            str(each.hive_rows),
-            str(each.iceberg_rows),
-            each.hive_hash or "",
-            each.iceberg_hash or "",
+            difference.partition or "",
+            str(difference.hive_rows),
+            str(difference.iceberg_rows),
+            difference.hive_hash or "",
+            difference.iceberg_hash or "",
         )
-        for each in report.different[:limit]
+        for difference in report.different[:limit]
     ]
     heads = ("partition", "Hive rows", "Iceberg rows", "Hive hash", "Iceberg hash")
     if rows:
         print_table(heads, rows, right=[1, 2])
-    if more := len(report.different) - len(rows):
-        print(f"{plural(more, 'more partition differs', 'more partitions differ')}")
+    if unlisted_count := len(report.different) - len(rows):
+        print(f"{plural(unlisted_count, 'more partition differs', 'more partitions differ')}")
 
 
 # `hiveacid mirrors`: list the mirrors of a table in Iceberg with their lag, or forget one
@@ -351,24 +351,24 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
     mirrors = known_mirrors(table, now, time.time(), SigningKey.readable())
     if arguments.json:
-        described = [codec.encode(mirror) for mirror in mirrors]
-        print(json.dumps({"table": ref.full_name, "mirrors": described}, ensure_ascii=False))
+        descriptions = [codec.encode(mirror) for mirror in mirrors]
+        print(json.dumps({"table": ref.full_name, "mirrors": descriptions}, ensure_ascii=False))
         return 0
     print(f"{ref}: {plural(len(mirrors), 'mirror')}")
     if mirrors:
         head = ("mirror", "catalog", "version", "behind", "at most for")
         rows = [
             (
-                one.name,
-                one.catalog,
-                str(one.lag.version),
-                str(one.lag.versions),
-                duration_in_words(one.lag.seconds) if one.lag.versions else "",
+                mirror.name,
+                mirror.catalog,
+                str(mirror.lag.version),
+                str(mirror.lag.versions),
+                duration_in_words(mirror.lag.seconds) if mirror.lag.versions else "",
             )
-            for one in mirrors
+            for mirror in mirrors
         ]
         print_table(head, rows, right=[2, 3])
-    print_lines(printable(str(one)) for one in mirrors if one.problem)
+    print_lines(printable(str(mirror)) for mirror in mirrors if mirror.problem)
     return 0
 
 
@@ -379,8 +379,8 @@ def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namesp
     if not forget_mirror(client, ref, arguments.iceberg, arguments.catalog):
         raise InvalidJob(f"{ref} has no mirror {arguments.iceberg!r}.")
     if arguments.json:
-        forgotten = {"table": ref.full_name, "mirror": arguments.iceberg, "forgotten": True}
-        print(json.dumps(forgotten, ensure_ascii=False))
+        confirmation = {"table": ref.full_name, "mirror": arguments.iceberg, "forgotten": True}
+        print(json.dumps(confirmation, ensure_ascii=False))
     else:
         print(f"{ref}: {arguments.iceberg} is forgotten.")
     return 0

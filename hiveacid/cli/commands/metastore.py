@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the metastore until it is stopped.
 
     Raises:
-        EmbeddedMetastoreFailed: The metastore did not start, or has ended by itself.
+        JobFailed: The metastore did not start, or has ended by itself.
     """
     from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 

@@ -86,8 +86,8 @@ class MetricsServer(ThreadingHTTPServer):
                 f"{host}:{port} cannot be listened on: {reason}.",
                 remedy="Choose another port, or an address of this machine.",
             ) from error
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self.server_address[1]}{_PATH}"
+        url_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{url_host}:{self.server_address[1]}{_PATH}"
 
     def metrics(self) -> bytes:
         """Return the metrics; requests during a scrape receive its result."""
@@ -109,10 +109,10 @@ class MetricsServer(ThreadingHTTPServer):
         except ValueError:
             return False
         try:
-            named = ipaddress.ip_address(host)
+            host_address = ipaddress.ip_address(host)
         except ValueError:
             return host.rstrip(".") in self._names
-        return named.is_loopback or named == ipaddress.ip_address(address)
+        return host_address.is_loopback or host_address == ipaddress.ip_address(address)
 
     def server_close(self) -> None:
         """Release the address."""
@@ -126,12 +126,12 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         UserError: The text is not an address.
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > _LARGEST_PORT:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _LARGEST_PORT:
         raise UserError(
             f"{text!r} is not an address.", remedy="Use PORT, HOST:PORT or [IPv6 address]:PORT."
         )
-    return found["ipv6"] or found["host"] or _LOCAL, int(found["port"])
+    return match["ipv6"] or match["host"] or _LOCAL, int(match["port"])
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -70,16 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
             refs = [ref for ref in refs if may_access(user, Access(ref.full_name, None, READ))]
         decisions = rank(Survey(client, survey_policy).survey(refs, partitions), budget)
         # The forecasts of thousands of partitions take minutes.
-        shown = decisions if arguments.json else first_decisions(decisions, arguments.limit)
-        forecasts = _forecasts(client, shown)
+        listed_decisions = (
+            decisions if arguments.json else first_decisions(decisions, arguments.limit)
+        )
+        forecasts = _forecasts(client, listed_decisions)
         advice = None if "*" in name else _advice(client, refs[0])
     if arguments.json:
-        described = _as_json(name, decisions, forecasts) | {"advice": advice}
+        description = _as_json(name, decisions, forecasts) | {"advice": advice}
         if arguments.conflicts:
-            described |= _conflicts()
-        print(json.dumps(described, ensure_ascii=False))
+            description |= _conflicts()
+        print(json.dumps(description, ensure_ascii=False))
     else:
-        _print(name, decisions, list(zip(shown, forecasts, strict=True)))
+        _print(name, decisions, list(zip(listed_decisions, forecasts, strict=True)))
         if advice:
             print(advice)
         if arguments.conflicts:
@@ -129,7 +131,7 @@ def _print_conflicts(arguments: argparse.Namespace) -> int:
 
 
 def _conflicts() -> dict[str, dict[str, list[str]]]:
-    return {"conflicts": {first: sorted(then) for first, then in MATRIX.items()}}
+    return {"conflicts": {first: sorted(later_jobs) for first, later_jobs in MATRIX.items()}}
 
 
 def _print_matrix() -> None:
@@ -146,19 +148,24 @@ def _forecasts(client: "MetastoreClient", decisions: Sequence[Decision]) -> list
     by_table: dict[str, list[Decision]] = {}
     for decision in decisions:
         by_table.setdefault(decision.size.table, []).append(decision)
-    found: dict[int, Forecast | None] = {}
-    for name, own in by_table.items():
-        if all(decision.type is None for decision in own):
+    forecasts_by_id: dict[int, Forecast | None] = {}
+    for name, table_decisions in by_table.items():
+        if all(decision.type is None for decision in table_decisions):
             continue
         try:
-            forecasts = forecasts_of(client, compactable(client, TableRef.parse(name)), own)
+            forecasts = forecasts_of(
+                client, compactable(client, TableRef.parse(name)), table_decisions
+            )
         except HiveAcidError as error:
             if len(by_table) == 1:
                 raise
             print(f"hiveacid: warning: the work on {name} is unknown: {error}", file=sys.stderr)
             continue
-        found |= {id(each): forecast for each, forecast in zip(own, forecasts, strict=True)}
-    return [found.get(id(decision)) for decision in decisions]
+        forecasts_by_id |= {
+            id(decision): forecast
+            for decision, forecast in zip(table_decisions, forecasts, strict=True)
+        }
+    return [forecasts_by_id.get(id(decision)) for decision in decisions]
 
 
 def _as_json(
@@ -198,7 +205,7 @@ def _reason(decision: Decision, forecast: Forecast | None) -> str:
 def _print(
     name: str,
     decisions: Sequence[Decision],
-    shown: Sequence[tuple[Decision, Forecast | None]],
+    forecast_pairs: Sequence[tuple[Decision, Forecast | None]],
 ) -> None:
     called = [decision for decision in decisions if decision.type is not None]
     size = bytes_in_words(sum(decision.bytes for decision in called))
@@ -213,7 +220,7 @@ def _print(
             _place(forecast),
             _reason(decision, forecast),
         )
-        for decision, forecast in shown
+        for decision, forecast in forecast_pairs
     ]
     if rows:
         print_table(("type", "partition", "to read", "run in", "reason"), rows, right=[2])

@@ -20,8 +20,8 @@ from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import ParameterValue, decode_value
 from hiveacid.jobs.job import accesses_of
-from hiveacid.jobs.options import Place
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.run_options import Place
 from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user
 from hiveacid.rules.texts import bytes_in_words, plural, print_lines
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hiveacid.jobs.checks import Check
     from hiveacid.jobs.job import ScriptedJob
     from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.sql.questions import Explained, Question
+    from hiveacid.parser.questions import Explained, Question
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     # Reading SQL takes its parser, which no other command needs.
     from hiveacid.jobs.script_job import checked
-    from hiveacid.sql.script import placed, to_steps
+    from hiveacid.parser.script import placed, to_steps
 
     params = dict(map(_parameter, arguments.param))
     steps = to_steps(
@@ -128,15 +128,15 @@ def _run_steps(
 
     number = 1
     for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):
-        found = list(group)
+        group_steps = list(group)
         if asks:
-            for question in found:
+            for question in group_steps:
                 if results and not arguments.json:
                     print()
                 _answer(question, arguments, results)  # type: ignore[arg-type]
-        elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
+        elif status := _work(group_steps, number, arguments, results):  # type: ignore[arg-type]
             return status
-        number += len(found)
+        number += len(group_steps)
     return 0
 
 
@@ -172,8 +172,8 @@ def _work(
         ()
         if arguments.json
         else (
-            f"{at}. {_as_text(statement.report)}"
-            for at, statement in enumerate(report.statements, start=number)
+            f"{position}. {_as_text(statement.report)}"
+            for position, statement in enumerate(report.statements, start=number)
         )
     )
     results.append(report.to_dict())
@@ -184,16 +184,16 @@ def _answer(
     question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
-    from hiveacid.cli.explained import explain
+    from hiveacid.api.explained import explain
     from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.parser import questions
     from hiveacid.records.history_entries import History
     from hiveacid.records.table_history import table_history
-    from hiveacid.sql import questions
     from hiveacid.tables.definitions.answers import answer
     from hiveacid.upkeep.table_detail import table_detail
 
     if isinstance(question, questions.Select):
-        found = selected(question, arguments)
+        reply = selected(question, arguments)
     else:
         with closing(MetastoreClient(target.metastore(arguments))) as client:
             match question:
@@ -212,18 +212,18 @@ def _answer(
                     return
             if isinstance(question, questions.Explain):
                 _check(client, question.job, arguments.master)
-                found = explain(client, question.job)
+                reply = explain(client, question.job)
             else:
-                found = answer(client, question)
-    results.append(found.to_dict())
+                reply = answer(client, question)
+    results.append(reply.to_dict())
     if not arguments.json:
-        print_answer(found)
+        print_answer(reply)
 
 
 def _check(client: "MetastoreClient", explained: "Explained", master: str) -> None:
     """Raise the error that an explained statement would fail with, if it is certain."""
     from hiveacid.jobs.job import Job
-    from hiveacid.sql.questions import Select
+    from hiveacid.parser.questions import Select
 
     preflight = local_spark.preflight(client, master)
     if isinstance(explained, Job):
@@ -235,14 +235,14 @@ def _check(client: "MetastoreClient", explained: "Explained", master: str) -> No
 def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
     """One object: the result, or the list of several ones."""
     if arguments.json and results:
-        shown = results[0] if len(results) == 1 else {"results": results}
-        print(json.dumps(shown, ensure_ascii=False))
+        output = results[0] if len(results) == 1 else {"results": results}
+        print(json.dumps(output, ensure_ascii=False))
 
 
-def _parameter(given: str) -> tuple[str, ParameterValue]:
+def _parameter(argument: str) -> tuple[str, ParameterValue]:
     """The name and the value of a parameter: a number, true, null, {"date": ...} or a text."""
-    name, found, text = given.partition("=")
-    if not found:
+    name, separator, text = argument.partition("=")
+    if not separator:
         raise UserError("--param needs a name and a value.", remedy="Write --param id=7.")
     try:
         data = parse_json(text)
@@ -323,13 +323,13 @@ def _run_in_worker(job: ScriptJob, master: str) -> ScriptReport:
             return _run_on_spark(job, master)
         with progress_on_stderr("hiveacid sql") as observers, WorkerScheduler() as scheduler:
             report = run_script_in_worker(client, job, scheduler, observers)
-    found = rest_of_script(job, report)
-    if found is None:
+    remainder = rest_of_script(job, report)
+    if remainder is None:
         return report
-    rest, reason = found
-    what = "the rest on Spark" if rest.first else "on Spark"
-    print(f"hiveacid: {what}: {reason}", file=sys.stderr, flush=True)
-    return joined_script(report, _run_on_spark(rest, master))
+    remaining_job, reason = remainder
+    portion = "the rest on Spark" if remaining_job.first else "on Spark"
+    print(f"hiveacid: {portion}: {reason}", file=sys.stderr, flush=True)
+    return joined_script(report, _run_on_spark(remaining_job, master))
 
 
 def _as_text(report: RunReport | CompactReport) -> str:
@@ -340,9 +340,9 @@ def _done(report: RunReport | CompactReport) -> Iterator[str]:
     if isinstance(report, CompactReport):
         yield from outcome_counts(report)
         return
-    for what in ("inserted", "updated", "deleted"):
-        if rows := getattr(report, f"rows_{what}"):
-            yield f"{plural(rows, 'row')} {what}"
+    for action in ("inserted", "updated", "deleted"):
+        if rows := getattr(report, f"rows_{action}"):
+            yield f"{plural(rows, 'row')} {action}"
     if report.job in _OF_PARTITIONS and report.partitions:
         yield f"partitions {', '.join(report.partitions)}"
     if report.files:

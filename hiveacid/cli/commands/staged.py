@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the first table of the changes")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    action_group = parser.add_mutually_exclusive_group()
+    action_group.add_argument(
         "--rows", metavar="NAME", help="print the rows that this change inserts and deletes"
     )
-    which.add_argument("--publish", metavar="NAME", help="commit this change")
-    which.add_argument("--discard", metavar="NAME", help="remove this change")
+    action_group.add_argument("--publish", metavar="NAME", help="commit this change")
+    action_group.add_argument("--discard", metavar="NAME", help="remove this change")
     target.add_limit(parser, "with --rows: print N rows")
     target.add_metastore(parser)
     target.add_json(parser)
@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(report.to_dict(), ensure_ascii=False))
         return 0
     if arguments.discard:
-        done = "had been discarded before" if report.already_done else "is discarded"
+        outcome = "had been discarded before" if report.already_done else "is discarded"
     else:
-        done = "had been published before" if report.already_done else "is published"
-    print(f"{ref}: {arguments.publish or arguments.discard} {done}; {_rows(report)}.")
+        outcome = "had been published before" if report.already_done else "is published"
+    print(f"{ref}: {arguments.publish or arguments.discard} {outcome}; {_rows(report)}.")
     print_lines(f"Warning: {warning}" for warning in report.warnings)
     return 0
 
@@ -109,36 +109,36 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     from hiveacid.metastore.table_rules import existing_table
     from hiveacid.records.staged_changes import StagedChangeFolder
 
-    found = StagedChangeFolder(existing_table(client, ref), only_shows=True).known()
-    known = [each for each in found if not each.problem]
-    unreadable = [each for each in found if each.problem]
+    changes = StagedChangeFolder(existing_table(client, ref), only_shows=True).known()
+    readable_changes = [change for change in changes if not change.problem]
+    unreadable = [change for change in changes if change.problem]
     if arguments.json:
         print(
             json.dumps(
                 {
                     "table": ref.full_name,
-                    "staged": [codec.encode(each) for each in known],
-                    "unreadable": {each.name: each.problem for each in unreadable},
+                    "staged": [codec.encode(change) for change in readable_changes],
+                    "unreadable": {change.name: change.problem for change in unreadable},
                 },
                 ensure_ascii=False,
             )
         )
         return 0
-    print(f"{ref}: {plural(len(known), 'staged change')}")
-    if known:
+    print(f"{ref}: {plural(len(readable_changes), 'staged change')}")
+    if readable_changes:
         head = ("name", "change", "by", "staged", "expires")
         rows = [
             (
-                each.name,
-                f"{each.job}: {_rows(each)}",
-                each.user,
-                each.time,
-                each.expires,
+                change.name,
+                f"{change.job}: {_rows(change)}",
+                change.user,
+                change.time,
+                change.expires,
             )
-            for each in known
+            for change in readable_changes
         ]
         print_table(head, [tuple(map(printable, row)) for row in rows])
-    print_lines(f"{each.name}: {printable(each.problem)}" for each in unreadable)
+    print_lines(f"{change.name}: {printable(change.problem)}" for change in unreadable)
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
 from hiveacid.cli.output import Bar, print_table
-from hiveacid.errors import BadMetadataFile, DataError, MalformedName, NotEnoughHistory, UserError
+from hiveacid.errors import DataError, UserError
 from hiveacid.jobs import codec
 from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules import names
@@ -67,8 +67,8 @@ def run_tables(arguments: argparse.Namespace) -> int:
                 bar.one_more()
     healths = sorted({health.table: health for health in measured}.values(), key=_rank)
     if arguments.json:
-        described = [codec.encode(health) for health in healths]
-        print(json.dumps({"tables": described}, ensure_ascii=False))
+        descriptions = [codec.encode(health) for health in healths]
+        print(json.dumps({"tables": descriptions}, ensure_ascii=False))
     elif healths:
         rows = [_row_tables(health) for health in healths]
         print_table(_HEAD_tables, rows, right=[0, 2, 3], one_line=True)
@@ -91,8 +91,8 @@ TABLES = Command(
 
 def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth]:
     """The health of the tables and databases that are named, or of all."""
-    if named := [name for name in names if "." in name]:
-        yield from meter.measure(tables=named)
+    if table_names := [name for name in names if "." in name]:
+        yield from meter.measure(tables=table_names)
     for database in [name for name in names if "." not in name]:
         yield from meter.measure(database)
     if not names:
@@ -120,26 +120,15 @@ def _reason(health: TableHealth) -> str:
     return health.verdict if health.needs else "Nothing to do."
 
 
-# `hiveacid inspect`: which directories make up a snapshot, and why
+# `hiveacid cat --directories`: which directories make up a snapshot, and why
 
 
-# Reasons for an unreadable directory, in Hive's terms.
-_ERRORS: dict[type[DataError], str] = {
-    BadMetadataFile: "bad_metadata_acid",
-    MalformedName: "number_format",
-    NotEnoughHistory: "not_enough_history",
-}
-_HEAD_inspect = ("state", "directory", "size", "files", "holds")
+_HEAD_directories = ("state", "directory", "size", "files", "holds")
 # Number of partitions per line of progress, if all results are printed at the end.
 _LINE_EVERY = 100
 
 
-def _configure_inspect(parser: argparse.ArgumentParser) -> None:
-    target.add_snapshot(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run_inspect(arguments: argparse.Namespace) -> int:
+def _print_directories(arguments: argparse.Namespace) -> int:
     """Print the state of every directory.
 
     Returns:
@@ -163,29 +152,19 @@ def run_inspect(arguments: argparse.Namespace) -> int:
             except DataError as error:
                 status = status or error.exit_code
                 state = error
-            described.append({"partition": partition.name, **_as_json_inspect(state)})
+            described.append({"partition": partition.name, **_directories_as_json(state)})
             if not arguments.json:
                 if partition.name is not None:
                     print(partition.name)
-                _print_inspect(state, files)
+                _print_state(state, files)
     if arguments.json:
         print(json.dumps({"partitions": described}, ensure_ascii=False))
     return status
 
 
-INSPECT = Command(
-    name="inspect",
-    help="show which directories make up a snapshot",
-    description="Show which directories and files of a table make up a snapshot, in the "
-    "order in which they are read, and which are obsolete, aborted or not visible.",
-    configure=_configure_inspect,
-    run=run_inspect,
-)
-
-
-def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
+def _directories_as_json(state: AcidDirectory | DataError) -> dict[str, Any]:
     if isinstance(state, DataError):
-        return {"error": _ERRORS.get(type(state), state.id)}
+        return {"error": state.id}
     return {
         "base": state.base,
         "deltas": list(state.deltas),
@@ -195,11 +174,11 @@ def _as_json_inspect(state: AcidDirectory | DataError) -> dict[str, Any]:
     }
 
 
-def _print_inspect(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
+def _print_state(state: AcidDirectory | DataError, files: Sequence[FileStatus]) -> None:
     if isinstance(state, DataError):
         print(f"  {state}")
     elif rows := list(_describe(state, files)):
-        print_table(_HEAD_inspect, rows, right=[2, 3])
+        print_table(_HEAD_directories, rows, right=[2, 3])
     else:
         print("  empty")
     sys.stdout.flush()
@@ -214,31 +193,31 @@ def _describe(
         ("obsolete", sorted(state.obsolete)),
         ("aborted", sorted(state.aborted)),
     ]
-    classified = {name for _, listed in roles for name in listed}
+    classified = {name for _, directory_names in roles for name in directory_names}
     top = {file.path.partition("/")[0] for file in files}
     unseen = [name for name in sorted(top - classified) if names.parse_directory(name)]
-    for role, listed in [*roles, ("not visible", unseen)]:
-        for name in listed:
-            inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
-            size = bytes_in_words(sum(f.size for f in inside))
-            yield role, name, size, str(len(inside)), _meaning(name)
+    for role, directory_names in [*roles, ("not visible", unseen)]:
+        for name in directory_names:
+            directory_files = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]
+            size = bytes_in_words(sum(f.size for f in directory_files))
+            yield role, name, size, str(len(directory_files)), _meaning(name)
 
 
 def _meaning(name: str) -> str:
     """Describe the numbers of a directory name in words."""
-    parsed = names.parse_directory(name)
-    if parsed is None:
+    directory = names.parse_directory(name)
+    if directory is None:
         return "rows from before the table was transactional"
     compacted = (
-        f", compacted by transaction {parsed.visibility_txn}" if parsed.visibility_txn else ""
+        f", compacted by transaction {directory.visibility_txn}" if directory.visibility_txn else ""
     )
-    if isinstance(parsed, names.Base):
-        return f"everything up to write id {parsed.write_id}{compacted}"
-    what = "deletes" if parsed.is_delete else "inserts"
-    if parsed.min_write_id != parsed.max_write_id:
-        return f"{what} of write ids {parsed.min_write_id} to {parsed.max_write_id}{compacted}"
-    statement = "" if parsed.statement_id is None else f", statement {parsed.statement_id}"
-    return f"{what} of write id {parsed.min_write_id}{statement}{compacted}"
+    if isinstance(directory, names.Base):
+        return f"everything up to write id {directory.write_id}{compacted}"
+    content = "deletes" if directory.is_delete else "inserts"
+    if directory.min_write_id != directory.max_write_id:
+        return f"{content} of write ids {directory.min_write_id} to {directory.max_write_id}{compacted}"
+    statement = "" if directory.statement_id is None else f", statement {directory.statement_id}"
+    return f"{content} of write id {directory.min_write_id}{statement}{compacted}"
 
 
 # `hiveacid cat`: the visible rows, without a JVM
@@ -253,21 +232,34 @@ Row = dict[str, Any]
 
 def _configure_cat(parser: argparse.ArgumentParser) -> None:
     target.add_snapshot(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object a line; with --directories, one for all partitions",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--row-ids", action="store_true", help="print each row's id as well")
+    shown.add_argument(
+        "--directories",
+        action="store_true",
+        help="instead of the rows, print the directories and files that make up the snapshot, in the"
+        " order in which they are read, and those that are obsolete, aborted or not visible",
+    )
     target.add_limit(parser, "stop after N rows", default=None)
 
 
 def run_cat(arguments: argparse.Namespace) -> int:
-    """Print the rows as they are read."""
+    """Print the rows as they are read, or the directories that hold them."""
+    if arguments.directories:
+        return _print_directories(arguments)
     from hiveacid.cli.snapshot import open_snapshot
     from hiveacid.cli.values import text_value
 
-    left = sys.maxsize if arguments.limit is None else arguments.limit
+    row_budget = sys.maxsize if arguments.limit is None else arguments.limit
     header: list[str] = []
     with open_snapshot(arguments) as snapshot:
         for rows in _slices(snapshot, row_ids=arguments.row_ids):
-            for row in rows[:left]:
+            for row in rows[:row_budget]:
                 if arguments.json:
                     print(json.dumps(row, ensure_ascii=False))
                     continue
@@ -275,17 +267,18 @@ def run_cat(arguments: argparse.Namespace) -> int:
                     header = list(row)
                     print("\t".join(map(text_value, header)))
                 print("\t".join(text_value(_flat(*item)) for item in row.items()))
-            left -= len(rows)
-            if left <= 0:
+            row_budget -= len(rows)
+            if row_budget <= 0:
                 break
     return 0
 
 
 CAT = Command(
     name="cat",
-    help="print the visible rows",
+    help="print the visible rows, or the directories that hold them",
     description="Print the rows of a table that a snapshot makes visible, as tab-separated "
-    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings.",
+    "text or as one JSON object a line. Decimals, dates and timestamps are JSON strings. With"
+    " --directories, show which directories and files make up the snapshot.",
     configure=_configure_cat,
     run=run_cat,
 )
@@ -300,12 +293,12 @@ def _slices(snapshot: "VisibleTable", *, row_ids: bool) -> Iterator[list[Row]]:
                 f"The table has a column {_ROW_ID}, which would hide the row ids.",
                 remedy="Leave out --row-ids.",
             )
-        known = ids.row_ids() if row_ids and ids is not None else None
+        batch_row_ids = ids.row_ids() if row_ids and ids is not None else None
         for start in range(0, len(columns), _SLICE):
             rows = _rows(columns.slice(start, _SLICE))
-            if known is not None:
-                named = zip(known[start : start + _SLICE], rows, strict=True)
-                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in named]
+            if batch_row_ids is not None:
+                id_row_pairs = zip(batch_row_ids[start : start + _SLICE], rows, strict=True)
+                rows = [{_ROW_ID: row_id._asdict(), **row} for row_id, row in id_row_pairs]
             yield rows
 
 
@@ -318,12 +311,12 @@ def _batches(snapshot: "VisibleTable") -> "Iterator[tuple[RowBatch | None, Recor
 
     if (table := snapshot.table) is not None:
         # Timestamps with all their digits.
-        wanted = TableColumns(table.columns, table.partition_keys, unit=None)
+        table_columns = TableColumns(table.columns, table.partition_keys, unit=None)
         parts = [snapshot.part(partition) for partition in snapshot.partitions]
         # Before the first row is printed.
         snapshot.verify()
         for part in parts:
-            yield from part.rows(wanted)
+            yield from part.rows(table_columns)
         return
     for partition in snapshot.partitions:
         state = snapshot.state(partition, snapshot.files(partition))

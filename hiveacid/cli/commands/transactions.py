@@ -13,9 +13,9 @@ from hiveacid.cli.command import Command
 from hiveacid.cli.output import age_in_words, iso_time, print_table
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.job import EVERYTHING, SHOW, Access
-from hiveacid.jobs.options import task_and_run, unmarked_token
 from hiveacid.metastore.authorizer import require_access, system_user
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import task_and_run, unmarked_token
 
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
@@ -157,12 +157,12 @@ def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
 
     txns = client.get_open_txns_info()
     open_ = sorted((txn for txn in txns if txn.state is TxnState.OPEN), key=lambda txn: txn.txn_id)
-    aborted = len(txns) - len(open_)
+    aborted_count = len(txns) - len(open_)
     if arguments.json:
-        described = {"open": [_as_json_txns(txn) for txn in open_], "aborted": aborted}
-        print(json.dumps(described, ensure_ascii=False))
+        description = {"open": [_as_json_txns(txn) for txn in open_], "aborted": aborted_count}
+        print(json.dumps(description, ensure_ascii=False))
     else:
-        print(f"{len(open_)} open, {aborted} aborted")
+        print(f"{len(open_)} open, {aborted_count} aborted")
         if open_:
             now = datetime.now(UTC)
             print_table(_HEAD_txns, [_row_txns(txn, now) for txn in open_], right=[0, 1, 2])
@@ -182,28 +182,28 @@ def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
         raise InvalidJob(
             f"Transaction {txn_id} is not open: it is committed, or there never was one."
         )
-    whose = next((txn for txn in client.get_open_txns_info() if txn.txn_id == txn_id), None)
+    owner_txn = next((txn for txn in client.get_open_txns_info() if txn.txn_id == txn_id), None)
     if liveness is TxnLiveness.OPEN:
         client.abort_txn(txn_id)
-    done = {
+    abort_record = {
         "txn_id": txn_id,
         "aborted": liveness is TxnLiveness.OPEN,
-        "owner": None if whose is None else _as_json_txns(whose),
+        "owner": None if owner_txn is None else _as_json_txns(owner_txn),
         "by": getpass.getuser(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "reason": reason,
     }
     if arguments.json:
-        print(json.dumps(done, ensure_ascii=False))
+        print(json.dumps(abort_record, ensure_ascii=False))
     elif liveness is TxnLiveness.ABORTED:
         print(f"Transaction {txn_id} was aborted already.")
     else:
         of = ""
-        if whose is not None:
-            run = f"/{unmarked_token(whose.token)}" if whose.token else ""
-            of = f" of {whose.user}@{whose.machine}{run}"
+        if owner_txn is not None:
+            run = f"/{unmarked_token(owner_txn.token)}" if owner_txn.token else ""
+            of = f" of {owner_txn.user}@{owner_txn.machine}{run}"
         print(f"Transaction {txn_id}{of} is aborted.")
-    print(f"hiveacid: {done['at']} {done['by']}: {reason}", file=sys.stderr)
+    print(f"hiveacid: {abort_record['at']} {abort_record['by']}: {reason}", file=sys.stderr)
     return 0
 
 

@@ -40,22 +40,35 @@ def _configure_history(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the directories of each, with the rows in them",
     )
+    parser.add_argument(
+        "--apply-again",
+        metavar="RUN",
+        help="instead, let the next attempt of this applied run apply it once more, for example after its"
+        " task is cleared. Only the notes that prove the run are removed: no row changes now",
+    )
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="with --apply-again: do it; otherwise it is only described",
+    )
     target.add_json(parser)
 
 
 def run_history(arguments: argparse.Namespace) -> int:
-    """Print the known history of a table, newest first."""
+    """Print the known history of a table, newest first, or let a run of it be applied again."""
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.records.table_history import table_history
 
     ref, directories = TableRef.parse(arguments.table), arguments.directories
     with closing(MetastoreClient(target.metastore(arguments))) as client:
+        if arguments.apply_again is not None:
+            return _apply_again(client, ref, arguments)
         entries = table_history(client, ref, limit=arguments.limit, directories=directories)
     if arguments.json:
         if not directories:
             entries = [replace(entry, directories=()) for entry in entries]
-        described = [codec.encode(entry) for entry in entries]
-        print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
+        descriptions = [codec.encode(entry) for entry in entries]
+        print(json.dumps({"table": ref.full_name, "history": descriptions}, ensure_ascii=False))
     else:
         show_history(History(ref.full_name, entries), directories=directories)
     return 0
@@ -78,85 +91,48 @@ def show_history(history: History, *, directories: bool = False) -> None:
 
 HISTORY = Command(
     name="history",
-    help="show the writes and compactions of a table",
+    help="show the writes and compactions of a table, or let a run be applied again",
     description="Show the writes and the compactions of a table, the newest first, with "
     "their users and their present state. For writes whose directories were removed, it shows the "
     "facts that the notes of runs and compactions contain.",
     configure=_configure_history,
     run=run_history,
+    changes=True,
 )
 
 
-# `hiveacid diff`: count the rows that differ between two versions of a table
+def _apply_again(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
+    """Let a run be applied again, or describe what that means."""
+    from hiveacid.records.table_history import forget_run
+    from hiveacid.tables.locations import require_job_access
 
-
-_VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
-
-
-def _configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
-    parser.add_argument("before", metavar="VERSION", help=f"the first version: {_VERSION}")
-    parser.add_argument(
-        "after", nargs="?", metavar="VERSION", help="the second one (default: the newest)"
-    )
-    target.add_metastore(parser)
-    local_spark.add_master(parser)
-    target.add_json(parser)
-
-
-def run_diff(arguments: argparse.Namespace) -> int:
-    """Print how many rows differ, partition by partition."""
-    table, found = TableRef.parse(arguments.table).full_name, _differences(arguments)
+    user, access = system_user(), Access(ref.full_name, None, "apply_again")
+    require_job_access(client, user, (), [access])
+    dry_run = not arguments.yes
+    reports = forget_run(client, ref, arguments.apply_again, dry_run=dry_run)
     if arguments.json:
-        described = {"table": table, "partitions": [codec.encode(one) for one in found]}
-        print(json.dumps(described, ensure_ascii=False))
+        described = [report.to_dict() for report in reports]
+        print(json.dumps({"table": ref.full_name, "dry_run": dry_run, "runs": described}))
         return 0
-    inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
-    print(f"{table}: {plural(inserted, 'row')} inserted, {deleted} deleted")
-    named = [one for one in found if one.partition is not None]
-    rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
-    if rows:
-        print_table(("partition", "inserted", "deleted"), rows, right=[1, 2])
+    for report in reports:
+        counts = (
+            f"{report.rows_inserted} rows inserted, {report.rows_updated} updated,"
+            f" {report.rows_deleted} deleted"
+        )
+        print(
+            f"{', '.join(report.write_ids)}: {report.job}, {counts} (transaction {report.txn_id})"
+        )
+    print(
+        f"{'With --yes, the' if dry_run else 'The'} next attempt of the run applies it again, to the"
+        " table as it is then: rows that it has inserted are inserted a second time."
+    )
     return 0
 
 
-DIFF = Command(
-    name="diff",
-    help="count the rows that differ between two versions",
-    description="Count the rows that were inserted and deleted from one version of a table to another,"
-    " partition by partition. Only files of text are read with a Spark of this process.",
-    configure=_configure_diff,
-    run=run_diff,
-)
+# `hiveacid changes`: print or count the rows that changed between two versions of a table
 
 
-def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
-    # Reading files takes Arrow, which the other commands do not need.
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.metastore.table_rules import check_kind, existing_table
-    from hiveacid.metastore.txn.transaction import Transaction
-    from hiveacid.tables.scan.differences import count_differences
-    from hiveacid.tables.scan.visible_table import PartitionDirectory
-
-    ref = TableRef.parse(arguments.table)
-    before = AsOf.parse(arguments.before)
-    after = None if arguments.after is None else AsOf.parse(arguments.after)
-    with ExitStack() as stack:
-        client = stack.enter_context(MetastoreClient(target.metastore(arguments)))
-        table = existing_table(client, ref)
-        check_kind(table, Operation.SELECT)
-
-        def count_text(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
-            from hiveacid.spark.read.flat_snapshot import text_counter
-
-            spark = local_spark.a_spark(arguments.master, "hiveacid diff")
-            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, files)
-
-        txn = stack.enter_context(Transaction(client, reads=[ref]))
-        return count_differences(client, txn, table, (before, after), count_text)
-
-
-# `hiveacid changes`: print the rows that changed between two versions of a table
+_VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
 
 
 def _configure_changes(parser: argparse.ArgumentParser) -> None:
@@ -185,6 +161,12 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
         help="a column that an update does not change; shows updates instead of deletes and inserts"
         " (may be repeated)",
     )
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="only count the rows that one of both versions has and the other one has not, partition by"
+        " partition; only files of text are read with a Spark",
+    )
     target.add_limit(parser, "print N rows")
     target.add_metastore(parser)
     local_spark.add_master(parser)
@@ -192,10 +174,12 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def run_changes(arguments: argparse.Namespace) -> int:
-    """Print the changes, the oldest first."""
+    """Print the changes, the oldest first, or their numbers."""
+    if arguments.count:
+        return _print_counts(arguments)
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.metastore.table_rules import check_kind, existing_table
-    from hiveacid.sql.questions import Select
+    from hiveacid.parser.questions import Select
 
     ref = TableRef.parse(arguments.table)
     source = ChangesSource(
@@ -206,17 +190,17 @@ def run_changes(arguments: argparse.Namespace) -> int:
         # Reported before Spark starts.
         check_kind(existing_table(client, ref), Operation.SELECT)
     query = "SELECT * FROM changes ORDER BY _write_id, _row_id, _change_type"
-    found = selected(Select(QuerySource(query, {"changes": source})), arguments)
+    answer = selected(Select(QuerySource(query, {"changes": source})), arguments)
     if arguments.json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+        print(json.dumps(answer.to_dict(), ensure_ascii=False))
     else:
-        print_answer(found)
+        print_answer(answer)
     return 0
 
 
 CHANGES = Command(
     name="changes",
-    help="print the rows that changed between two versions",
+    help="print or count the rows that changed between two versions",
     description="Print the rows that were inserted, updated, and deleted from one version of a table to"
     " another, each with the kind of change, the write id, and the row id, with a Spark of this process.",
     configure=_configure_changes,
@@ -224,46 +208,48 @@ CHANGES = Command(
 )
 
 
-def _configure_again(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="DB.TABLE", help="a table that the run has written")
-    parser.add_argument("run", metavar="RUN", help="the run, as `hiveacid history` names it")
-    parser.add_argument("--yes", action="store_true", help="do it; otherwise it is only described")
-    target.add_metastore(parser)
-
-
-def run_again(arguments: argparse.Namespace) -> int:
-    """Let a run be applied again, or describe what that means."""
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.records.table_history import forget_run
-
-    ref, run, dry_run = TableRef.parse(arguments.table), arguments.run, not arguments.yes
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
-        reports = forget_run(client, ref, run, dry_run=dry_run)
-    for report in reports:
-        counts = (
-            f"{report.rows_inserted} rows inserted, {report.rows_updated} updated,"
-            f" {report.rows_deleted} deleted"
-        )
-        print(
-            f"{', '.join(report.write_ids)}: {report.job}, {counts} (transaction {report.txn_id})"
-        )
-    print(
-        f"{'With --yes, the' if dry_run else 'The'} next attempt of the run applies it again, to the"
-        " table as it is then: rows that it has inserted are inserted a second time."
-    )
+def _print_counts(arguments: argparse.Namespace) -> int:
+    """Print how many rows differ, partition by partition."""
+    if arguments.key or arguments.net:
+        raise InvalidJob("--count counts the net difference, without --net and --key.")
+    table, found = TableRef.parse(arguments.table).full_name, _differences(arguments)
+    if arguments.json:
+        described = {"table": table, "partitions": [codec.encode(one) for one in found]}
+        print(json.dumps(described, ensure_ascii=False))
+        return 0
+    inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
+    print(f"{table}: {plural(inserted, 'row')} inserted, {deleted} deleted")
+    named = [one for one in found if one.partition is not None]
+    rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
+    if rows:
+        print_table(("partition", "inserted", "deleted"), rows, right=[1, 2])
     return 0
 
 
-APPLY_AGAIN = Command(
-    name="apply-again",
-    help="let the next attempt of an applied run apply it once more",
-    description="Let the next attempt of a run that was applied apply it once more, for example after "
-    "its task is cleared. Only the notes that prove the run are removed: no row changes now.",
-    configure=_configure_again,
-    run=run_again,
-    changes=True,
-    action="apply_again",
-)
+def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
+    # Reading files takes Arrow, which the other commands do not need.
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.metastore.table_rules import check_kind, existing_table
+    from hiveacid.metastore.txn.transaction import Transaction
+    from hiveacid.tables.scan.differences import count_differences
+    from hiveacid.tables.scan.visible_table import PartitionDirectory
+
+    ref = TableRef.parse(arguments.table)
+    first = AsOf.parse(arguments.after)
+    later = None if arguments.up_to is None else AsOf.parse(arguments.up_to)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(target.metastore(arguments)))
+        table = existing_table(client, ref)
+        check_kind(table, Operation.SELECT)
+
+        def count_text(partition: PartitionDirectory, files: Sequence[FileStatus]) -> int:
+            from hiveacid.spark.read.flat_snapshot import text_counter
+
+            spark = local_spark.a_spark(arguments.master, "hiveacid changes")
+            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, files)
+
+        txn = stack.enter_context(Transaction(client, reads=[ref]))
+        return count_differences(client, txn, table, (first, later), count_text)
 
 
 def _configure_consumers(parser: argparse.ArgumentParser) -> None:
@@ -320,15 +306,17 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
     consumers = known_consumers(table, now, SigningKey.readable())
     if arguments.json:
-        described = [codec.encode(consumer) for consumer in consumers]
-        print(json.dumps({"table": ref.full_name, "consumers": described}, ensure_ascii=False))
+        descriptions = [codec.encode(consumer) for consumer in consumers]
+        print(json.dumps({"table": ref.full_name, "consumers": descriptions}, ensure_ascii=False))
         return 0
     print(f"{ref}: {plural(len(consumers), 'consumer')}")
     if consumers:
         head = ("consumer", "version", "behind")
-        rows = [(one.name, str(one.version), str(one.behind)) for one in consumers]
+        rows = [
+            (consumer.name, str(consumer.version), str(consumer.behind)) for consumer in consumers
+        ]
         print_table(head, rows, right=[1, 2])
-    print_lines(printable(str(one)) for one in consumers if one.problem)
+    print_lines(printable(str(consumer)) for consumer in consumers if consumer.problem)
     return 0
 
 
@@ -339,8 +327,8 @@ def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namesp
     if not forget_consumer(client, ref, arguments.consumer):
         raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r}.")
     if arguments.json:
-        forgotten = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
-        print(json.dumps(forgotten, ensure_ascii=False))
+        confirmation = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
+        print(json.dumps(confirmation, ensure_ascii=False))
     else:
         print(f"{ref}: {arguments.consumer} is forgotten.")
     return 0

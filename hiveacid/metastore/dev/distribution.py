@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
+from hiveacid.errors import JobFailed, SoftwareMissing
 
 # Releases of Hive Metastore that run on this machine, and their differences
 
 
 # From version 24 on Java rejects Hadoop's calls for impersonating a user.
 JAVA = range(17, 24)
+JAVA_REMEDY = "Install a Java 17 runtime and put it on PATH or set JAVA_HOME."
 
 _ACID_INPUT = "org/apache/hadoop/hive/ql/io/AcidInputFormat"
 _ACID_OUTPUT = "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
@@ -228,21 +229,23 @@ def find_java(versions: range = JAVA, home: str | None = None) -> str:
         The path of the ``java`` program.
 
     Raises:
-        JavaMissing: Java is missing, or its version is unsupported.
+        SoftwareMissing: Java is missing, or its version is unsupported.
     """
     home = home or os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
-        raise JavaMissing("No java program is on PATH and JAVA_HOME is not set.")
+        raise SoftwareMissing(
+            "No java program is on PATH and JAVA_HOME is not set.", remedy=JAVA_REMEDY
+        )
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise JavaMissing(f"{java} cannot be run: {error}.") from error
+        raise SoftwareMissing(f"{java} cannot be run: {error}.", remedy=JAVA_REMEDY) from error
     match = re.search(r'version "(\d+)', answer.stderr)
     if match is None or int(match[1]) not in versions:
-        raise JavaMissing(
+        raise SoftwareMissing(
             f"{java} is {answer.stderr.splitlines()[0]}, not Java {versions[0]} to {versions[-1]}.",
-            remedy=None if versions == JAVA else _OWN_JAVA,
+            remedy=JAVA_REMEDY if versions == JAVA else _OWN_JAVA,
         )
     return java
 
@@ -258,7 +261,7 @@ def spark_jars(*names: str) -> list[Path]:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EmbeddedMetastoreFailed(
+        raise JobFailed(
             "pyspark, whose jars the metastore needs, is not installed.",
             remedy="pip install 'hiveacid[spark]'",
         )
@@ -271,7 +274,7 @@ def spark_jars(*names: str) -> list[Path]:
             for jar in sorted(folder.glob(f"{spelled}-[0-9]*.jar"))
         ]
         if not matching:
-            raise EmbeddedMetastoreFailed(f"{folder} holds no {name} jar.")
+            raise JobFailed(f"{folder} holds no {name} jar.")
         jars.append(matching[0])
     return jars
 
@@ -292,9 +295,7 @@ def prepare(version: str, progress: Progress) -> Distribution:
         The release, complete and with an initialised database.
     """
     if version not in RELEASES:
-        raise EmbeddedMetastoreFailed(
-            f"There is no embedded metastore {version}, only {', '.join(RELEASES)}."
-        )
+        raise JobFailed(f"There is no embedded metastore {version}, only {', '.join(RELEASES)}.")
     release = RELEASES[version]
     cache = cache_folder()
     ready = Distribution(release, cache / f"metastore-{version}")
@@ -345,7 +346,7 @@ def _fetch(target: Distribution, progress: Progress) -> None:
             if line.startswith("downloading "):
                 progress(f"  {line.split()[1].rpartition('/')[2]}")
     if ivy.returncode != 0:
-        raise EmbeddedMetastoreFailed(
+        raise JobFailed(
             f"Hive Metastore {release.version} could not be fetched:\n{''.join(lines[-30:])}",
             remedy="Behind a mirror, name an ivysettings.xml in HIVEACID_IVY_SETTINGS.",
         )
@@ -359,10 +360,12 @@ def _fetch(target: Distribution, progress: Progress) -> None:
             # Drop the archive's single top folder; of the rest, only the jars and the schema are
             # needed.
             name = member.name.partition("/")[2]
-            wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
-            wanted = wanted and not name.startswith(left_out)
+            is_needed = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {
+                *name.split("/")
+            }
+            is_needed = is_needed and not name.startswith(left_out)
             # By hand: Pythons before 3.11.4 have no safe way to unpack.
-            if wanted and (source := archive.extractfile(member)) is not None:
+            if is_needed and (source := archive.extractfile(member)) is not None:
                 path = target.home / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as sink:
@@ -389,26 +392,28 @@ def ivy_command(*arguments: str, home: Path) -> list[str]:
     ]
 
 
-def require_checksums(files: Iterable[Path], listed: Path) -> None:
+def require_checksums(files: Iterable[Path], checksum_file: Path) -> None:
     """Reject files that differ from those with which this version of the package was tested.
 
     Ivy compares a file only with the checksum that the same server sends.
 
     Args:
         files: The downloaded files.
-        listed: The expected SHA-256 checksums, as the program sha256sum writes them.
+        checksum_file: The expected SHA-256 checksums, as the program sha256sum writes them.
 
     Raises:
-        EmbeddedMetastoreFailed: A file is not listed, or its checksum differs.
+        JobFailed: A file is not listed, or its checksum differs.
     """
-    expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
+    expected_digests = {
+        name: digest for digest, name in map(str.split, checksum_file.read_text().splitlines())
+    }
     for file in files:
         with file.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
-        if found != expected.get(file.name):
-            raise EmbeddedMetastoreFailed(
-                f"The download {file.name} has the SHA-256 checksum {found}; {listed.name} expects "
-                f"{expected.get(file.name, 'no such file')}.",
+            checksum = hashlib.file_digest(content, "sha256").hexdigest()
+        if checksum != expected_digests.get(file.name):
+            raise JobFailed(
+                f"The download {file.name} has the SHA-256 checksum {checksum}; {checksum_file.name} expects "
+                f"{expected_digests.get(file.name, 'no such file')}.",
                 remedy="Find out who changed the file in the Maven repository or mirror before "
                 "you run it.",
             )
@@ -544,7 +549,7 @@ def _initialise(target: Distribution, progress: Progress) -> None:
     )
     if answer.returncode != 0:
         tail = "\n".join((answer.stdout + answer.stderr).splitlines()[-30:])
-        raise EmbeddedMetastoreFailed(f"The metastore's schema could not be created:\n{tail}")
+        raise JobFailed(f"The metastore's schema could not be created:\n{tail}")
     shutil.rmtree(folder)
 
 
@@ -553,7 +558,10 @@ def _write_schema(target: Distribution) -> None:
     scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
     revision = target.release.archive.rpartition(":")[2]
     # Patch releases have the same tables as their first release.
-    before = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
-    statements = [before.read_text(), *(f"{each};\n" for each in target.release.schema)]
-    after = scripts / f"hive-schema-{target.release.version}.derby.sql"
-    after.write_text("\n".join(statements))
+    old_script = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
+    statements = [
+        old_script.read_text(),
+        *(f"{statement};\n" for statement in target.release.schema),
+    ]
+    new_script = scripts / f"hive-schema-{target.release.version}.derby.sql"
+    new_script.write_text("\n".join(statements))

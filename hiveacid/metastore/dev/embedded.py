@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
+from hiveacid.errors import JobFailed, MetastoreError
 from hiveacid.jobs.options import KERBEROS, NO_PROOF, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.distribution import (
@@ -210,10 +210,10 @@ class EmbeddedMetastore:
         self._libraries = libraries
         self._progress = progress
         self._process: GuardedProcess | None = None
-        hidden = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
-        if hidden:
-            raise EmbeddedMetastoreFailed(
-                f"Hive and Spark skip folders such as {hidden[0]}, a part of {self.warehouse}.",
+        hidden_parts = [part for part in self.warehouse.parts if part.startswith(("_", "."))]
+        if hidden_parts:
+            raise JobFailed(
+                f"Hive and Spark skip folders such as {hidden_parts[0]}, a part of {self.warehouse}.",
                 remedy="Choose a warehouse without a leading underscore or dot in its path.",
             )
 
@@ -251,12 +251,12 @@ class EmbeddedMetastore:
         """Start the server and return when it answers.
 
         Raises:
-            EmbeddedMetastoreFailed: It could not be fetched or did not start; the message ends
+            JobFailed: It could not be fetched or did not start; the message ends
                 with the end of its log. Or it answers at other addresses of this machine.
-            JavaMissing: No suitable Java was found.
+            SoftwareMissing: No suitable Java was found.
         """
         if self._process is not None:
-            raise EmbeddedMetastoreFailed(f"The metastore at {self.uri} already runs.")
+            raise JobFailed(f"The metastore at {self.uri} already runs.")
         self._directory.mkdir(parents=True, exist_ok=True)
         self._require_version()
         distribution = prepare(self.version, self._progress)
@@ -264,7 +264,7 @@ class EmbeddedMetastore:
         if self._port == 0:
             self._port = free_port()
         elif listens(self._port):
-            raise EmbeddedMetastoreFailed(f"Another process already listens at {self.uri}.")
+            raise JobFailed(f"Another process already listens at {self.uri}.")
         database = self._directory / "metastore_db"
         if not database.exists():
             # Complete or absent: a truncated copy would look like a broken database.
@@ -281,7 +281,7 @@ class EmbeddedMetastore:
         self._process = self._launch(distribution)
         try:
             self._await_answer()
-            require_loopback(self._port, f"Metastore {self.version}", EmbeddedMetastoreFailed)
+            require_loopback(self._port, f"Metastore {self.version}")
         except BaseException:
             self.kill()
             raise
@@ -311,10 +311,10 @@ class EmbeddedMetastore:
         """See to it that the server still runs.
 
         Raises:
-            EmbeddedMetastoreFailed: It has ended; the message ends with the end of its log.
+            JobFailed: It has ended; the message ends with the end of its log.
         """
         if self._process is not None and self._process.status is not None:
-            raise EmbeddedMetastoreFailed(
+            raise JobFailed(
                 f"Metastore {self.version} ended with status {self._process.status}:\n"
                 f"{self._process.tail()}"
             )
@@ -354,10 +354,10 @@ class EmbeddedMetastore:
     def _require_version(self) -> None:
         """See to it that the directory is not that of a metastore of another version."""
         note = self._directory / "version"
-        found = note.read_text() if note.exists() else self.version
-        if found != self.version:
-            raise EmbeddedMetastoreFailed(
-                f"{self._directory} has the database of a metastore {found}, not {self.version}.",
+        noted_version = note.read_text() if note.exists() else self.version
+        if noted_version != self.version:
+            raise JobFailed(
+                f"{self._directory} has the database of a metastore {noted_version}, not {self.version}.",
                 remedy="Start that version, or name another folder.",
             )
         note.write_text(self.version)
@@ -396,7 +396,7 @@ class EmbeddedMetastore:
                 time.sleep(0.05)
                 continue
             tail = self._process.tail()
-            raise EmbeddedMetastoreFailed(f"Metastore {self.version} {reason}:\n{tail}")
+            raise JobFailed(f"Metastore {self.version} {reason}:\n{tail}")
 
     def _answers(self) -> bool:
         if not listens(self._port):

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hiveacid.errors import EmbeddedMetastoreFailed, HiveAcidError
+from hiveacid.errors import JobFailed
 
 HOST = "127.0.0.1"
 _SECONDS = 1
@@ -23,7 +23,7 @@ def listens(port: int, address: str = HOST) -> bool:
         return False
 
 
-def require_loopback(port: int, server: str, failure: type[HiveAcidError]) -> None:
+def require_loopback(port: int, server: str) -> None:
     """See to it that a server that has started answers at 127.0.0.1 only.
 
     Servers for development trust every caller.
@@ -31,14 +31,13 @@ def require_loopback(port: int, server: str, failure: type[HiveAcidError]) -> No
     Args:
         port: The port of the server.
         server: The name of the server, for the message.
-        failure: The class of the error. Who catches it ends the server.
 
     Raises:
-        HiveAcidError: Another address of this machine answers at the port.
+        JobFailed: Another address of this machine answers at the port. Who catches it ends the server.
     """
     for address in _other_addresses():
         if listens(port, address):
-            raise failure(
+            raise JobFailed(
                 f"{server} does not keep to {HOST}: port {port} also answers at {address}, without "
                 "authentication.",
                 remedy=f"If another program listens at {address}, choose another port. Otherwise "
@@ -51,15 +50,15 @@ def _other_addresses() -> list[str]:
 
     Linux has the first one on each machine, also on one without any network.
     """
-    found = ["127.0.0.2"]
+    addresses = ["127.0.0.2"]
     try:
         infos = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
         infos = []
-    found += [str(info[4][0]) for info in infos]
-    found += filter(None, map(_source, ("192.0.2.1", "2001:db8::1")))
-    own = (HOST, "::1", "0.0.0.0", "::")
-    return [each for each in dict.fromkeys(found) if each not in own]
+    addresses += [str(info[4][0]) for info in infos]
+    addresses += filter(None, map(_source, ("192.0.2.1", "2001:db8::1")))
+    loopbacks = (HOST, "::1", "0.0.0.0", "::")
+    return [address for address in dict.fromkeys(addresses) if address not in loopbacks]
 
 
 def _source(target: str) -> str | None:
@@ -100,7 +99,7 @@ def _loopback_classes(jar: Path, opener: str) -> Iterator[tuple[str, bytes]]:
         content = archive.read(f"{opener}.class")
     parts = content.split(_text(_ADDRESS))
     if len(parts) != 2:
-        raise EmbeddedMetastoreFailed(f"{jar} does not open its socket as expected.")
+        raise JobFailed(f"{jar} does not open its socket as expected.")
     yield opener, _text(_OWN_ADDRESS).join(parts)
     yield _OWN_ADDRESS, _address_class()
 
@@ -117,12 +116,12 @@ def _address_class() -> bytes:
     ``(int port) { super("127.0.0.1", port); }`` and ``(String host, int port)``, which does the same.
     """
     texts = (_OWN_ADDRESS, _ADDRESS, "<init>", "(I)V", "(Ljava/lang/String;I)V", "Code", HOST)
-    own, parent, init, by_port, by_host, code, host = range(1, len(texts) + 1)
+    own_name, parent, init, by_port, by_host, code, host = range(1, len(texts) + 1)
     own_class, parent_class, host_constant, name_and_type, parent_init = range(8, 13)
     constants = b"".join(
         (
             *map(_text, texts),
-            struct.pack(">BH", 7, own),
+            struct.pack(">BH", 7, own_name),
             struct.pack(">BH", 7, parent),
             struct.pack(">BH", 8, host),
             struct.pack(">BHH", 12, init, by_host),

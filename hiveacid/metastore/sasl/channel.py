@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from thrift.transport.TTransport import TTransportBase
 
-from hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
+from hiveacid.errors import AuthenticationFailed, MetastoreError
 
 # Longer messages are invalid: a ticket with all groups of a user has some 64 KB.
 _LONGEST_MESSAGE = 1 << 20
@@ -89,8 +89,8 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
         """Authenticate both sides.
 
         Raises:
-            AuthenticationFailed: One side does not accept the identity of the other.
-            AuthenticationMismatch: The other side does not support SASL.
+            AuthenticationFailed: One side does not accept the identity of the other; or the other
+                side does not support SASL.
         """
         mechanism = self._mechanism
         # Before anything is sent: this fails without a ticket.
@@ -154,7 +154,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
     def _receive(self) -> tuple[Status, bytes]:
         message = read_message(self._exactly)
         if message is None:
-            raise AuthenticationMismatch(
+            raise AuthenticationFailed(
                 f"{self._where} does not answer as a server with SASL does.",
                 remedy="Check the port, and whether TLS has to be on; without Kerberos, set "
                 "auth_mechanism to NONE.",

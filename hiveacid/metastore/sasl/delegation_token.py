@@ -10,8 +10,9 @@ from hashlib import md5
 from secrets import token_bytes
 from typing import Self
 
-from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, TokenRefused
-from hiveacid.jobs.options import MetastoreOptions, token_of
+from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, NoTicket
+from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.sasl.channel import Protection
 
 # DIGEST-MD5 (RFC 2831), the mechanism of a Hive Metastore for delegation tokens.
@@ -55,8 +56,8 @@ class Digest:
             uri: The service.
             protection: The protection to negotiate.
         """
-        known = b":".join((user.encode(), realm.encode(), password))
-        secret = md5(known).digest()
+        credentials = b":".join((user.encode(), realm.encode(), password))
+        secret = md5(credentials).digest()
         self._hash = md5(b":".join((secret, nonce.encode(), client_nonce.encode()))).digest()
         self._asked = f"{nonce}:00000001:{client_nonce}:{protection}:"
         self._uri = uri if protection is Protection.AUTH else f"{uri}:{'0' * 32}"
@@ -76,8 +77,8 @@ class Digest:
         return md5(self._hash + purpose.encode()).digest()
 
     def _prove(self, method: str) -> str:
-        what = md5(f"{method}:{self._uri}".encode()).hexdigest()
-        return md5(f"{self._hash.hex()}:{self._asked}{what}".encode()).hexdigest()
+        request_hash = md5(f"{method}:{self._uri}".encode()).hexdigest()
+        return md5(f"{self._hash.hex()}:{self._asked}{request_hash}".encode()).hexdigest()
 
 
 class Frames:
@@ -129,10 +130,10 @@ class Rc4:
     """The cipher RC4: a stream of bytes that continues from one frame to the next."""
 
     def __init__(self, key: bytes) -> None:
-        state, at = list(range(256)), 0
+        state, position = list(range(256)), 0
         for index in range(256):
-            at = (at + state[index] + key[index % len(key)]) & 255
-            state[index], state[at] = state[at], state[index]
+            position = (position + state[index] + key[index % len(key)]) & 255
+            state[index], state[position] = state[position], state[index]
         self._state, self._first, self._second = state, 0, 0
 
     def apply(self, data: bytes) -> bytes:
@@ -141,11 +142,11 @@ class Rc4:
         stream = bytearray(len(data))
         for index in range(len(data)):
             first = (first + 1) & 255
-            here = state[first]
-            second = (second + here) & 255
-            there = state[second]
-            state[first], state[second] = there, here
-            stream[index] = state[(here + there) & 255]
+            first_value = state[first]
+            second = (second + first_value) & 255
+            second_value = state[second]
+            state[first], state[second] = second_value, first_value
+            stream[index] = state[(first_value + second_value) & 255]
         self._first, self._second = first, second
         mixed = int.from_bytes(stream, "big") ^ int.from_bytes(data, "big")
         return mixed.to_bytes(len(data), "big")
@@ -177,10 +178,10 @@ class DigestMd5:
         """Answer the challenge, then check that the server knows the secret, too."""
         if not challenge and self._digest is None:
             return b""  # The server speaks first.
-        given = _fields(challenge)
+        challenge_fields = _fields(challenge)
         if self._digest is None:
-            return self._respond(given)
-        if not hmac.compare_digest(given.get("rspauth", ""), self._digest.answer):
+            return self._respond(challenge_fields)
+        if not hmac.compare_digest(challenge_fields.get("rspauth", ""), self._digest.answer):
             raise AuthenticationFailed(
                 f"{self._where} does not know the secret of the delegation token.",
                 remedy="Another server may answer there: check the metastore uri.",
@@ -192,8 +193,9 @@ class DigestMd5:
 
     def refused(self, message: str) -> MetastoreError:
         """Return the error for a token that the server does not accept, or no longer accepts."""
-        return TokenRefused(
-            f"{self._where} refuses the delegation token of {self.user}: {message}."
+        return NoTicket(
+            f"{self._where} refuses the delegation token of {self.user}: {message}.",
+            remedy="Run the task again, which gets a new one, also where it has expired.",
         )
 
     def wrap(self, data: bytes) -> bytes:
@@ -204,19 +206,25 @@ class DigestMd5:
         """Check and open a frame."""
         return self._received.unwrap(data)
 
-    def _respond(self, given: dict[str, str]) -> bytes:
-        offered = [each.strip() for each in given.get("qop", "auth").split(",")]
-        common = [each for each in Protection if each in offered]
-        nonce = given.get("nonce")
-        ciphers = [each.strip() for each in given.get("cipher", "").split(",")]
+    def _respond(self, challenge_fields: dict[str, str]) -> bytes:
+        offered = [
+            protection.strip() for protection in challenge_fields.get("qop", "auth").split(",")
+        ]
+        common = [protection for protection in Protection if protection in offered]
+        nonce = challenge_fields.get("nonce")
+        ciphers = [cipher.strip() for cipher in challenge_fields.get("cipher", "").split(",")]
         if common and common[-1] is Protection.PRIVACY and _CIPHER not in ciphers:
             common.pop()
-        if not common or not nonce or given.get("algorithm", "md5-sess") != "md5-sess":
+        if not common or not nonce or challenge_fields.get("algorithm", "md5-sess") != "md5-sess":
             raise AuthenticationFailed(
                 f"{self._where} offers nothing of DIGEST-MD5 that is known here: {', '.join(offered)}."
             )
         self.protection = common[-1]
-        realm, uri, client_nonce = given.get("realm", ""), "null/default", token_bytes(18).hex()
+        realm, uri, client_nonce = (
+            challenge_fields.get("realm", ""),
+            "null/default",
+            token_bytes(18).hex(),
+        )
         self._digest = Digest(
             user=self._name,
             password=self._password,

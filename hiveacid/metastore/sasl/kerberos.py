@@ -11,10 +11,9 @@ from typing import Any
 
 from hiveacid.errors import (
     AuthenticationFailed,
-    KdcUnreachable,
-    KerberosLibraryMissing,
     MetastoreError,
     NoTicket,
+    SoftwareMissing,
 )
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.sasl.channel import Protection
@@ -53,23 +52,23 @@ class GssFailure(Exception):
         self.minor = minor & 0xFFFFFFFF
         self.message = message.rstrip(".")
 
-    def login_error(self, who: str, *, keytab: bool) -> MetastoreError:
+    def login_error(self, credentials: str, *, keytab: bool) -> MetastoreError:
         """The error for a failed login.
 
         Args:
-            who: The credentials that were used.
+            credentials: The credentials that were used.
             keytab: Whether a keytab was part of it.
         """
-        what = f"There is no Kerberos ticket to log in with ({who}): {self.message}."
+        message = f"There is no Kerberos ticket to log in with ({credentials}): {self.message}."
         if self.minor in (_KDC_UNREACHABLE, *_NO_SUCH_REALM):
             return self._of_realm()
         if self.minor == _CLIENT_UNKNOWN:
             return NoTicket(
-                what, remedy="The KDC does not have this principal: correct kerberos_principal."
+                message, remedy="The KDC does not have this principal: correct kerberos_principal."
             )
         if self.minor in (_PREAUTH_FAILED, _NO_INTEGRITY):
             return NoTicket(
-                what,
+                message,
                 remedy="The keytab does not contain the current key of the principal: "
                 "export the keytab again.",
             )
@@ -77,11 +76,11 @@ class GssFailure(Exception):
             return self._of_clocks()
         if keytab:
             return NoTicket(
-                what,
+                message,
                 remedy="Check that the keytab can be read here, and by klist -kt that it has a key "
                 "of kerberos_principal, spelled with its realm.",
             )
-        return NoTicket(what)
+        return NoTicket(message)
 
     def service_error(self, service: str) -> MetastoreError:
         """The error for a user with a ticket that gets no service ticket for the metastore.
@@ -95,15 +94,15 @@ class GssFailure(Exception):
             return self._of_clocks()
         if self.minor in (_KDC_UNREACHABLE, *_NO_SUCH_REALM):
             return self._of_realm()
-        what = f"Kerberos has no service ticket for {service}: {self.message}."
+        message = f"Kerberos has no service ticket for {service}: {self.message}."
         if self.minor in (_SERVICE_UNKNOWN, _SERVICE_NOT_ALLOWED):
             return AuthenticationFailed(
-                what,
+                message,
                 remedy="Use the host's name as the metastore's principal has it, never its address,"
                 " in the metastore uri; and set kerberos_service_name to the principal's first part,"
                 " or to all of it: hive/_HOST@REALM.",
             )
-        return AuthenticationFailed(what)
+        return AuthenticationFailed(message)
 
     def _of_clocks(self) -> MetastoreError:
         return AuthenticationFailed(
@@ -113,7 +112,10 @@ class GssFailure(Exception):
         )
 
     def _of_realm(self) -> MetastoreError:
-        return KdcUnreachable(f"No Kerberos server answers: {self.message}.")
+        return NoTicket(
+            f"No Kerberos server answers: {self.message}.",
+            remedy="Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names.",
+        )
 
 
 # GSSAPI of the operating system: MIT Kerberos' own library, called without anything to build.
@@ -173,7 +175,7 @@ class SystemContext:
                 "client_keytab".
 
         Raises:
-            KerberosLibraryMissing: The library is missing.
+            SoftwareMissing: The library is missing.
             GssFailure: A ticket is missing and cannot be obtained.
         """
         self.complete = False
@@ -212,17 +214,17 @@ class SystemContext:
     def step(self, token: bytes) -> bytes:
         """Process a message of the other side and return the answer."""
         minor, answer, flags = c_uint32(), _Buffer(), c_uint32()
-        wanted = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
+        requested_flags = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
         major = self._gss.gss_init_sec_context(
             *(byref(minor), self._credential, byref(self._handle), self._target),
-            *(byref(_KERBEROS), c_uint32(wanted), c_uint32(0), None),
+            *(byref(_KERBEROS), c_uint32(requested_flags), c_uint32(0), None),
             *(byref(_input_buffer(token)) if token else None, None),
             *(byref(answer), byref(flags), None),
         )
         result = self._output(answer)
         self._check(major, minor)
         self.complete = not major & _CONTINUE_NEEDED
-        if self.complete and wanted & ~flags.value:
+        if self.complete and requested_flags & ~flags.value:
             raise ValueError("Kerberos did not agree to protect the conversation")
         return result
 
@@ -241,13 +243,13 @@ class SystemContext:
 
     def unwrap(self, data: bytes) -> tuple[bytes, bool]:
         """Check and open protected data; and whether it was encrypted."""
-        minor, opened, encrypted = c_uint32(), _Buffer(), c_int()
+        minor, plain_buffer, encrypted = c_uint32(), _Buffer(), c_int()
         major = self._gss.gss_unwrap(
             *(byref(minor), self._handle, byref(_input_buffer(data))),
-            *(byref(opened), byref(encrypted), None),
+            *(byref(plain_buffer), byref(encrypted), None),
         )
         self._check(major, minor)
-        return self._output(opened), bool(encrypted.value)
+        return self._output(plain_buffer), bool(encrypted.value)
 
     def _log_in(self, principal: str | None, store: dict[str, str]) -> None:
         minor = c_uint32()
@@ -267,8 +269,10 @@ class SystemContext:
 
     def _name(self, text: str, kind: _Oid) -> c_void_p:
         minor, name = c_uint32(), c_void_p()
-        given = _input_buffer(text.encode())
-        major = self._gss.gss_import_name(byref(minor), byref(given), byref(kind), byref(name))
+        name_buffer = _input_buffer(text.encode())
+        major = self._gss.gss_import_name(
+            byref(minor), byref(name_buffer), byref(kind), byref(name)
+        )
         self._check(major, minor)
         return name
 
@@ -285,10 +289,10 @@ class SystemContext:
             raise GssFailure(minor.value, self._described(number, kind))
 
     def _described(self, number: int, kind: int) -> str:
-        text, more = _Buffer(), c_uint32()
+        text, message_context = _Buffer(), c_uint32()
         self._gss.gss_display_status(
             *(byref(c_uint32()), c_uint32(number), c_int(kind), byref(_KERBEROS)),
-            *(byref(more), byref(text)),
+            *(byref(message_context), byref(text)),
         )
         return self._output(text).decode(errors="replace")
 
@@ -316,7 +320,10 @@ def _library() -> Any:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:
-        raise KerberosLibraryMissing(f"Kerberos needs {_LIBRARY}, which is not here.") from error
+        raise SoftwareMissing(
+            f"Kerberos needs {_LIBRARY}, which is not here.",
+            remedy="Install libgssapi-krb5-2 (Debian) or krb5-libs (Red Hat).",
+        ) from error
     for name in _CALLS:
         function = getattr(library, name)
         function.restype = c_uint32
@@ -414,12 +421,12 @@ class Kerberos:
     def unwrap(self, data: bytes) -> bytes:
         """Check and open a frame."""
         try:
-            opened, encrypted = self._open.unwrap(data)
+            content, encrypted = self._open.unwrap(data)
         except GssFailure as failure:
             raise ValueError(f"it was changed on the way: {failure.message}") from failure
         if self.protection is Protection.PRIVACY and not encrypted:
             raise ValueError("it is not encrypted")
-        return opened
+        return content
 
     @property
     def _open(self) -> SystemContext:
@@ -497,10 +504,10 @@ def _own_cache(options: MetastoreOptions) -> str | None:
     if keytab is None or options.kerberos_ccache is not None:
         return None
     try:
-        changed = os.stat(keytab).st_ctime_ns
+        change_time = os.stat(keytab).st_ctime_ns
     except OSError:
-        changed = 0  # The library reports the error.
-    login = f"{options.kerberos_principal}\0{keytab}\0{changed}"
+        change_time = 0  # The library reports the error.
+    login = f"{options.kerberos_principal}\0{keytab}\0{change_time}"
     return f"MEMORY:hiveacid-{hashlib.sha256(login.encode()).hexdigest()[:32]}"
 
 
@@ -510,5 +517,5 @@ def _described(options: MetastoreOptions) -> str:
         "keytab": options.kerberos_keytab,
         "cache": options.kerberos_ccache,
     }
-    described = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
-    return described or "the default cache"
+    description = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+    return description or "the default cache"

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
-from hiveacid.jobs.options import split_transaction_host
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import split_transaction_host
 
 
 class LockState(IntEnum):

@@ -93,30 +93,30 @@ def call(
 
 
 def _declare(name: str, fields: str, parent: type) -> Any:
-    parsed: list[tuple[int, str, str]] = []
+    declarations: list[tuple[int, str, str]] = []
     for item in re.split(r",\s+", fields.strip()) if fields.strip() else []:
         match = _FIELD.fullmatch(item)
         if match is None:
             raise ValueError(f"{name}: {item!r} is no field declaration.")
-        parsed.append((int(match[1]), match[2], match[3]))
-    names = tuple(field for _, _, field in parsed)
+        declarations.append((int(match[1]), match[2], match[3]))
+    names = tuple(field for _, _, field in declarations)
     spec: list[tuple[int, int, str, Any, None] | None] = [None] * (
-        max((number for number, _, _ in parsed), default=-1) + 1
+        max((number for number, _, _ in declarations), default=-1) + 1
     )
-    for number, type_text, field in parsed:
+    for number, type_text, field in declarations:
         spec[number] = (number, *_type(type_text, field), None)
 
-    known = frozenset(names)
+    field_names = frozenset(names)
 
-    def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *values: Any, **keywords: Any) -> None:  # noqa: N807
         # The codec makes thousands of them, only by names.
         if values:
-            named |= zip(names, values, strict=False)
+            keywords |= zip(names, values, strict=False)
         for field in names:
-            setattr(self, field, named.get(field))
-        if len(values) > len(names) or not named.keys() <= known:
-            unknown = ", ".join(sorted(named.keys() - known)) or len(values)
-            raise TypeError(f"{name} has no field {unknown}.")
+            setattr(self, field, keywords.get(field))
+        if len(values) > len(names) or not keywords.keys() <= field_names:
+            unknown_fields = ", ".join(sorted(keywords.keys() - field_names)) or len(values)
+            raise TypeError(f"{name} has no field {unknown_fields}.")
 
     return type(
         name, (parent,), {"__init__": __init__, "__slots__": names, "thrift_spec": tuple(spec)}

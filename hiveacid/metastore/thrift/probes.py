@@ -12,7 +12,7 @@ from typing import Any
 
 from thrift.Thrift import TApplicationException
 
-from hiveacid.errors import AnswerGarbled, AnswerLost
+from hiveacid.errors import AnswerLost
 from hiveacid.metastore.thrift import idl_tables, idl_txns
 from hiveacid.metastore.thrift.idl import Call, ServerException
 from hiveacid.metastore.thrift.transport import Connection, Deadline
@@ -58,13 +58,17 @@ class Probes:
             newest = self._knows(idl_txns.add_write_ids_to_min_history, 0, {})
             # Without an argument it claims nothing.
             claims = self._knows(idl_txns.find_next_compact2)
-            found = dict(self._locks())
-            found |= {name: self._knows(call, _empty(call)) for name, call in _CALLS.items()}
+            probed_features = dict(self._locks())
+            probed_features |= {
+                name: self._knows(call, _empty(call)) for name, call in _CALLS.items()
+            }
             reports = idl_txns.update_compactor_state
-            found["has_queue"] = claims and self._knows(reports, _empty(reports))
+            probed_features["has_queue"] = claims and self._knows(reports, _empty(reports))
             # Each vendor got them before this call.
-            found |= dict.fromkeys(("has_pools", "rebalances"), newest and found["has_queue"])
-            return found
+            probed_features |= dict.fromkeys(
+                ("has_pools", "rebalances"), newest and probed_features["has_queue"]
+            )
+            return probed_features
         finally:
             self._close()
 
@@ -102,8 +106,11 @@ class Probes:
                         return False
                     # After any other failure the metastore closes the connection.
                     self._close()
-                except (ServerException, AnswerGarbled):
+                except ServerException:
                     pass
+                except AnswerLost as lost:
+                    if not lost.garbled:
+                        raise
                 return True
         return False
 
@@ -120,7 +127,7 @@ class Probes:
             self._connection = self._connect(self._deadline)
         try:
             return self._connection.invoke(call, *arguments, deadline=self._deadline)
-        except (AnswerLost, AnswerGarbled):
+        except AnswerLost:
             self._close()
             raise
 

@@ -45,11 +45,16 @@ class Outage:
             self._since = monotonic()
             patience = duration_in_words(self.patience_seconds)
             log.warning("Waiting for the metastore for up to %s. %s", patience, error.what)
-        left = min(self.seconds_left, limit_seconds)
-        if left <= 0:
+        remaining_seconds = min(self.seconds_left, limit_seconds)
+        if remaining_seconds <= 0:
             return False
         lasted = self.patience_seconds - self.seconds_left
-        sleep(min(left, max(_SHORTEST_PAUSE_SECONDS, min(lasted / 2, _LONGEST_PAUSE_SECONDS))))
+        sleep(
+            min(
+                remaining_seconds,
+                max(_SHORTEST_PAUSE_SECONDS, min(lasted / 2, _LONGEST_PAUSE_SECONDS)),
+            )
+        )
         return True
 
 

@@ -12,10 +12,8 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TTransportException
 
 from hiveacid.errors import (
-    AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
-    AuthenticationMismatch,
     HiveAcidError,
     MetastoreCallFailed,
     MetastoreError,
@@ -126,8 +124,8 @@ class Session:
         connection = self._after_outage(lambda: self._connect(self._deadline()))
         key = self._key(self._local.release)
         if key not in _FEATURES:
-            _, *known = key
-            _FEATURES[key] = Features.of_release(*known) or Features.of_probes(
+            _, *release_facts = key
+            _FEATURES[key] = Features.of_release(*release_facts) or Features.of_probes(
                 self._after_outage(lambda: self._probed(connection)), key[-1]
             )
         return _FEATURES[key]
@@ -165,8 +163,10 @@ class Session:
                 return attempt()
             except MetastoreUnreachable as error:
                 limit: Deadline | None = getattr(self._local, "limit", None)
-                left = float("inf") if limit is None else limit.remaining
-                if self._options.uris not in _REACHED or not self.outage.wait(error, left):
+                remaining_seconds = float("inf") if limit is None else limit.remaining
+                if self._options.uris not in _REACHED or not self.outage.wait(
+                    error, remaining_seconds
+                ):
                     raise
 
     def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
@@ -179,8 +179,8 @@ class Session:
         except AnswerLost:
             if unsafe or deadline.remaining <= 0:
                 raise
-        again = self._connect(deadline)
-        return self._use(again, call, *arguments, deadline=deadline, read=read)
+        second_connection = self._connect(deadline)
+        return self._use(second_connection, call, *arguments, deadline=deadline, read=read)
 
     def _use(self, connection: Connection, call: Call, *arguments: Any, **options: Any) -> Any:
         try:
@@ -243,8 +243,10 @@ class Session:
         return type(failure) is AuthenticationFailed and self._options.kerberos_keytab is not None
 
     def _put_last(self, endpoint: Endpoint) -> None:
-        others = [each for each in self._endpoints if each != endpoint]
-        self._endpoints = (*others, endpoint)
+        other_endpoints = [
+            other_endpoint for other_endpoint in self._endpoints if other_endpoint != endpoint
+        ]
+        self._endpoints = (*other_endpoints, endpoint)
 
     def _identify(self, connection: Connection, deadline: Deadline) -> str:
         """Return the release that the server states; one call if this process knows the server."""
@@ -261,13 +263,15 @@ class Session:
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
             if len(self._endpoints) > 1:
                 self._require_same_database(connection, deadline)
-        except AnswerGarbled as garbled:
+        except AnswerLost as lost:
             connection.close()
+            if not lost.garbled:
+                raise
             raise UnsupportedMetastore(
-                garbled.what,
+                lost.what,
                 remedy="Check that the uri names the metastore's own port and its transport"
                 " (thrift, TLS or http).",
-            ) from garbled
+            ) from lost
         except (ServerException, TApplicationException) as failure:
             connection.close()
             raise _translate(failure, idl_tables.set_ugi, "") from failure
@@ -281,29 +285,31 @@ class Session:
 
     def _probed(self, connection: Connection) -> dict[str, bool]:
         """Ask the server about its features, unless it is one of Hive 3.1."""
-        known = {"names_conflicts": _IDENTIFIED[self._key(self._local.release)]}
-        if known["names_conflicts"]:
+        probed_features = {"names_conflicts": _IDENTIFIED[self._key(self._local.release)]}
+        if probed_features["names_conflicts"]:
             connect = partial(Connection, connection.endpoint, self._options)
-            known |= Probes(connect, self._deadline(), acting_user(self._options)).features()
-        return known
+            probed_features |= Probes(
+                connect, self._deadline(), acting_user(self._options)
+            ).features()
+        return probed_features
 
     def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
         """Reject a host with a different database, where ids refer to different transactions."""
         try:
-            found = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
+            database_id = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
         except ServerException:
             return
         except TApplicationException as failure:
             if failure.type == TApplicationException.UNKNOWN_METHOD:
                 return  # Some services keep it to themselves.
             raise
-        if self._database not in (None, found):
+        if self._database not in (None, database_id):
             raise UnsupportedMetastore(
                 f"The metastore at {connection.endpoint} has another database than the one that"
                 " answered before.",
                 remedy="Name addresses of one metastore only: instances that share a database.",
             )
-        self._database = found
+        self._database = database_id
 
 
 def _release(connection: Connection, deadline: Deadline) -> str:
@@ -343,12 +349,12 @@ def _supports(connection: Connection, deadline: Deadline, call: Call, argument: 
 
 def _no_host(failures: list[MetastoreError]) -> MetastoreError:
     """Combine the errors of all hosts; an unsuitable server takes precedence over one that is down."""
-    tried = " ".join(dict.fromkeys(failure.what for failure in failures))
+    messages = " ".join(dict.fromkeys(failure.what for failure in failures))
     for failure in failures:
         if not isinstance(failure, MetastoreUnreachable):
-            return type(failure)(tried, remedy=failure.remedy)
+            return type(failure)(messages, remedy=failure.remedy)
     remedies = {failure.remedy for failure in failures} - {MetastoreUnreachable.default_remedy}
-    return MetastoreUnreachable(tried, remedy=remedies.pop() if remedies else None)
+    return MetastoreUnreachable(messages, remedy=remedies.pop() if remedies else None)
 
 
 def _unserved(endpoint: Endpoint, failure: AnswerLost) -> MetastoreUnreachable:
@@ -367,13 +373,20 @@ def _limit_connections(connection: Connection) -> None:
 
     A program may have one client for each of many tables, but a server has few threads.
     """
-    known: list[ref[Connection]] = getattr(_OF_THREAD, "connections", [])
-    opened = [each for each in (known_one() for known_one in known) if each and each.is_open()]
-    for each in opened[: 1 - _MOST_CONNECTIONS]:
+    references: list[ref[Connection]] = getattr(_OF_THREAD, "connections", [])
+    open_connections = [
+        open_connection
+        for open_connection in (known_one() for known_one in references)
+        if open_connection and open_connection.is_open()
+    ]
+    for open_connection in open_connections[: 1 - _MOST_CONNECTIONS]:
         # The garbage collector may end a scan, which connects, during a call of this thread.
-        if not each.is_busy:
-            each.close()
-    _OF_THREAD.connections = [*map(ref, filter(Connection.is_open, opened)), ref(connection)]
+        if not open_connection.is_busy:
+            open_connection.close()
+    _OF_THREAD.connections = [
+        *map(ref, filter(Connection.is_open, open_connections)),
+        ref(connection),
+    ]
 
 
 def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
@@ -382,11 +395,11 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
         case idl_tables.NoSuchObjectException():
             # The rest of the message mostly repeats this.
             text = message.rstrip(".")
-            more = "" if text.endswith(f"{about} table not found") else f": {text}"
-            return TableNotFound(f"{about} does not exist{more}.")
+            detail = "" if text.endswith(f"{about} table not found") else f": {text}"
+            return TableNotFound(f"{about} does not exist{detail}.")
         case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
-            database, _, rest = conflict["what"].partition("/")
-            table, _, partition = rest.partition("/")
+            database, _, remainder = conflict["what"].partition("/")
+            table, _, partition = remainder.partition("/")
             where = f"{database}.{table}" + (f" partition {partition}" if partition else "")
             return WriteConflict(
                 f"Transaction {conflict['own']} lost {where} to transaction {conflict['other']},"
@@ -396,10 +409,10 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
             return TransactionAborted(f"{message.rstrip('.')}.")
         case idl_txns.NoSuchLockException():
             return TransactionAborted(f"The lock has expired: {message.rstrip('.')}.")
-    what = f"{call.name} failed{f' for {about}' if about else ''}: {message}"
+    summary = f"{call.name} failed{f' for {about}' if about else ''}: {message}"
     if getattr(failure, "type", None) == TApplicationException.INTERNAL_ERROR:
-        return MetastoreTroubled(what)
-    return MetastoreCallFailed(what)
+        return MetastoreTroubled(summary)
+    return MetastoreCallFailed(summary)
 
 
 # Detection of mismatched authentication: only one side uses Kerberos
@@ -435,16 +448,16 @@ def mismatch(
         if answer is None:
             return None
         if "Unsupported mechanism" in answer:
-            return AuthenticationMismatch(
+            return AuthenticationFailed(
                 f"The metastore at {endpoint} requires authentication other than Kerberos: {answer}.",
                 remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
             )
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} asks for Kerberos.",
             remedy='Set auth_mechanism to "GSSAPI" in the connection or the options.',
         )
     if _answers_plainly(endpoint, options, seconds):
-        return AuthenticationMismatch(
+        return AuthenticationFailed(
             f"The metastore at {endpoint} has no Kerberos.",
             remedy='Set auth_mechanism to "NONE", or hive.metastore.sasl.enabled in the metastore.',
         )

@@ -22,7 +22,6 @@ from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportBase, TTransportException
 
 from hiveacid.errors import (
-    AnswerGarbled,
     AnswerLost,
     AuthenticationFailed,
     HiveAcidError,
@@ -31,14 +30,9 @@ from hiveacid.errors import (
     MetastoreUnreachable,
     UnsupportedMetastore,
 )
-from hiveacid.jobs.options import (
-    DELEGATION_TOKEN,
-    KERBEROS,
-    PROTECTIONS,
-    MetastoreOptions,
-    token_of,
-)
+from hiveacid.jobs.options import DELEGATION_TOKEN, KERBEROS, PROTECTIONS, MetastoreOptions
 from hiveacid.metastore.endpoint import Endpoint
+from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from hiveacid.metastore.sasl.delegation_token import DelegationToken
 from hiveacid.metastore.sasl.kerberos import Kerberos
@@ -234,9 +228,8 @@ class Connection:
             read: Converts the answer; an answer that it cannot read is garbled.
 
         Raises:
-            AnswerLost: The connection broke; whether the call was executed is unknown.
-            AnswerGarbled: The received data is no answer to this call; whether the call was
-                executed is unknown.
+            AnswerLost: The connection broke, or the received data is no answer to this call; whether
+                the call was executed is unknown.
             ServerException: An exception that the call declares, unchanged.
             TApplicationException: The server does not support the call, or had an internal failure.
         """
@@ -256,10 +249,13 @@ class Connection:
                 f"The answer of {self.endpoint} to {call.name} got lost: {_reason(error)}."
             ) from error
         except Exception as error:
-            raise AnswerGarbled(
+            lost = AnswerLost(
                 f"{self.endpoint} did not answer {call.name} as a Hive Metastore does:"
-                f" {_reason(error)}."
-            ) from error
+                f" {_reason(error)}.",
+                remedy="Check the connection to the metastore, for example proxies.",
+            )
+            lost.garbled = True
+            raise lost from error
         finally:
             self.is_busy = False
 
@@ -344,10 +340,10 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.flush()
 
     def _apply_deadline(self) -> None:
-        left = self._deadline.remaining
-        if left <= 0:
+        remaining_seconds = self._deadline.remaining
+        if remaining_seconds <= 0:
             raise TTransportException(TTransportException.TIMED_OUT, "timed out")
-        self._channel.setTimeout(left * 1000)
+        self._channel.setTimeout(remaining_seconds * 1000)
 
 
 def _mechanism(endpoint: Endpoint, options: MetastoreOptions) -> Mechanism | None:
@@ -563,10 +559,10 @@ class HttpChannel:
 
 def _proxy(scheme: str, host: str) -> tuple[str, int, dict[str, str]] | None:
     """The proxy that the environment names, and the headers that it wants."""
-    named = urllib.request.getproxies().get(scheme)
-    if not named or urllib.request.proxy_bypass(host):
+    proxy_url = urllib.request.getproxies().get(scheme)
+    if not proxy_url or urllib.request.proxy_bypass(host):
         return None
-    parts = urlsplit(named if "://" in named else f"http://{named}")
+    parts = urlsplit(proxy_url if "://" in proxy_url else f"http://{proxy_url}")
     headers = {}
     if parts.username:
         secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

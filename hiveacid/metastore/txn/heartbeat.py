@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from hiveacid.errors import MetastoreCallFailed, TransactionAborted, WorkerFailed
+from hiveacid.errors import JobFailed, MetastoreCallFailed, TransactionAborted
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnLiveness
@@ -48,10 +48,10 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
 
 def is_of_this_process(client: MetastoreClient, txn_id: int | None) -> bool:
     """Return whether this process keeps a transaction alive."""
-    here = os.getpid(), client.options.uris
+    process_key = os.getpid(), client.options.uris
     return any(
-        (process, options.uris) == here and txn_id in each.txn_ids
-        for (process, options), each in list(_KEEP_ALIVES.items())
+        (process, options.uris) == process_key and txn_id in keep_alive.txn_ids
+        for (process, options), keep_alive in list(_KEEP_ALIVES.items())
     )
 
 
@@ -152,20 +152,20 @@ class KeepAlive:
     @property
     def txn_ids(self) -> set[int]:
         """The transactions."""
-        return {each.txn_id for each in tuple(self._heartbeats)}
+        return {heartbeat.txn_id for heartbeat in tuple(self._heartbeats)}
 
     def add(self, heartbeat: Heartbeat) -> None:
         """Begin to send heartbeats of a transaction.
 
         Raises:
-            WorkerFailed: The system permits no more threads.
+            JobFailed: The system permits no more threads.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 try:
                     self._thread = self._start("heartbeats", self._run)
                 except RuntimeError as error:
-                    raise WorkerFailed(
+                    raise JobFailed(
                         f"No heartbeats of transaction {heartbeat.txn_id} can be sent: {error}.",
                         remedy="Raise the limit of threads and processes of the user or the"
                         " container, or run fewer tasks at once.",
@@ -187,9 +187,9 @@ class KeepAlive:
         self._work.append(work)
         self._wakes.put(None)
 
-    def _start(self, what: str, target: Callable[[], None]) -> threading.Thread:
+    def _start(self, purpose: str, target: Callable[[], None]) -> threading.Thread:
         # A daemon: it must not keep a process alive after its work.
-        name = f"{what} at {self.client.options.uris}"
+        name = f"{purpose} at {self.client.options.uris}"
         thread = threading.Thread(target=target, name=name, daemon=True)
         thread.start()
         return thread
@@ -241,15 +241,15 @@ class KeepAlive:
 
     def _send_most_urgent(self) -> float:
         """Send at most one heartbeat; return the seconds until the next one."""
-        alive = [each for each in tuple(self._heartbeats) if not each.is_lost]
+        alive = [heartbeat for heartbeat in tuple(self._heartbeats) if not heartbeat.is_lost]
         if not alive:
             return _LONGEST
-        now, shortest = monotonic(), min(each.every_seconds for each in alive)
-        if due := [each for each in alive if each.due <= now]:
+        now, shortest = monotonic(), min(heartbeat.every_seconds for heartbeat in alive)
+        if due := [heartbeat for heartbeat in alive if heartbeat.due <= now]:
             # The metastore may be silent about some transactions for long, for example while they
             # commit: the others go first, and all that are due are sent within the shortest
             # interval, so that time for a retry remains.
-            heartbeat = min(due, key=lambda each: (each.failed, each.due))
+            heartbeat = min(due, key=lambda heartbeat: (heartbeat.failed, heartbeat.due))
             pause = min(shortest, _RETRY_SECONDS)
             try:
                 with self.client.within(max(shortest / len(due), pause)):
@@ -257,12 +257,12 @@ class KeepAlive:
             except BaseException:  # noqa: BLE001
                 heartbeat.failed = True
                 # It may be starting again.
-                for each in due:
-                    each.due = monotonic() + pause
+                for due_heartbeat in due:
+                    due_heartbeat.due = monotonic() + pause
             else:
                 heartbeat.failed = False
                 heartbeat.due = monotonic() + heartbeat.every_seconds
-        return min(max(min(each.due for each in alive) - monotonic(), 0), _LONGEST)
+        return min(max(min(heartbeat.due for heartbeat in alive) - monotonic(), 0), _LONGEST)
 
 
 # By process, because a forked one has the objects of its parent, but not the threads, and possibly

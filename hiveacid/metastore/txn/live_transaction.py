@@ -116,14 +116,14 @@ class LiveTransaction:
         if cause is not None:
             raise cause from error
 
-    def own(self, remove: Callable[[], None], what: str) -> None:
+    def own(self, remove: Callable[[], None], description: str) -> None:
         """Register an object to remove when the transaction is aborted.
 
         Args:
             remove: Removes it; the last one registered is called first.
-            what: Its name, for the warning if the removal fails.
+            description: Its name, for the warning if the removal fails.
         """
-        self._owned.append((remove, what))
+        self._owned.append((remove, description))
 
     def show(self, is_there: Callable[[], bool]) -> None:
         """Register a directory that the commit makes visible.
@@ -134,9 +134,9 @@ class LiveTransaction:
         """
         self._shown.append(is_there)
 
-    def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
+    def own_temporarily(self, remove: Callable[[], None], description: str) -> None:
         """Register an object to remove when the transaction ends; see ``own``."""
-        self._temporary.append((remove, what))
+        self._temporary.append((remove, description))
 
     def check_alive(self) -> None:
         """Raise an error if the transaction is known to be aborted.
@@ -366,8 +366,8 @@ class LiveTransaction:
                     if outcome is Outcome.OPEN and commits < MOST_COMMITS:
                         commits += 1
                         outcome = self._commit_again()
-            except MetastoreError as again:
-                failure = again
+            except MetastoreError as repeat_error:
+                failure = repeat_error
             else:
                 if outcome is not Outcome.OPEN or commits == MOST_COMMITS:
                     break
@@ -465,14 +465,14 @@ class LiveTransaction:
 
     def _remove_owned(self) -> None:
         while self._owned:
-            remove, what = self._owned.pop()
-            self.attempt(f"remove {what}", remove)
+            remove, description = self._owned.pop()
+            self.attempt(f"remove {description}", remove)
 
-    def attempt(self, what: str, action: Callable[[], None]) -> bool:
+    def attempt(self, action_text: str, action: Callable[[], None]) -> bool:
         """Run an action that must not affect the transaction's result; a failure becomes a warning.
 
         Args:
-            what: The action, as worded after "could not ...".
+            action_text: The action, as worded after "could not ...".
             action: The action.
 
         Returns:
@@ -481,7 +481,7 @@ class LiveTransaction:
         try:
             action()
         except Exception as error:  # noqa: BLE001
-            self.warnings.append(f"Could not {what}: {error}")
+            self.warnings.append(f"Could not {action_text}: {error}")
             self._phases.note(self.warnings[-1])
             return False
         return True
@@ -492,8 +492,8 @@ class LiveTransaction:
             self._heartbeat.stop()
             self._heartbeat = None
         self._state = State.ENDED
-        for remove, what in self._temporary:
-            self.attempt(f"remove {what}", remove)
+        for remove, description in self._temporary:
+            self.attempt(f"remove {description}", remove)
 
 
 def _reason(error: BaseException | None) -> str:

@@ -12,7 +12,6 @@ from hiveacid.errors import (
     MetastoreError,
     TransactionAborted,
 )
-from hiveacid.jobs.options import agent_info, unmarked_token
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
 from hiveacid.metastore.thrift.transport import (
@@ -30,6 +29,7 @@ from hiveacid.rules.cleaning import task_of_run
 from hiveacid.rules.features import Features
 from hiveacid.rules.locks import DataOperation, LockComponent, LockType, blocks
 from hiveacid.rules.names import TableRef, first_names
+from hiveacid.rules.run_tokens import agent_info, unmarked_token
 from hiveacid.rules.texts import printable
 
 LONGEST_PAUSE_SECONDS = 2.0
@@ -105,14 +105,14 @@ class LockRequest:
 
     def _find(self) -> bool:
         """Look for the request in the metastore."""
-        own = [lock.lock_id for lock in self._client.show_locks() if self._is_own(lock)]
-        if own:
-            self._answer = LockAnswer(max(own), LockState.WAITING)
-        return bool(own)
+        own_ids = [lock.lock_id for lock in self._client.show_locks() if self._is_own(lock)]
+        if own_ids:
+            self._answer = LockAnswer(max(own_ids), LockState.WAITING)
+        return bool(own_ids)
 
     def wait(
         self,
-        since: float,
+        start: float,
         limit_seconds: float,
         reason_to_stop: Callable[[], str | None],
         phases: PhaseClock,
@@ -120,7 +120,7 @@ class LockRequest:
         """Wait until the locks are granted.
 
         Args:
-            since: The start of the wait, by time.monotonic().
+            start: The start of the wait, by time.monotonic().
             limit_seconds: The longest wait.
             reason_to_stop: Returns the reason why waiting has become pointless, if any.
             phases: Periodically receives the owners of the blocking locks.
@@ -131,7 +131,7 @@ class LockRequest:
         Raises:
             LockTimeout: They were not granted in time.
         """
-        pauses = Pauses(since, limit_seconds, phases)
+        pauses = Pauses(start, limit_seconds, phases)
         ahead: Sequence[HeldLock] = ()
         while not self.granted:
             if pauses.over:
@@ -178,11 +178,11 @@ class LockRequest:
         return mine and lock.txn_id is None
 
     def _blocking(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
-        own, features = self.lock_id, self._client.features
+        own_id, features = self.lock_id, self._client.features
         return [
             lock
             for lock in locks
-            if lock.lock_id < own
+            if lock.lock_id < own_id
             and (lock.txn_id is None or lock.txn_id != self._txn_id)
             and collides(features, lock, self._components)
         ]
@@ -195,23 +195,25 @@ class LockRequest:
         self._answer = answer
 
     def _timeout(self, waited: float) -> LockTimeout:
-        wanted = ", ".join(
+        requested_locks = ", ".join(
             f"{component.type.name} on {_place(component)}" for component in self._components
         )
         # From all locks, because a lock on the whole database is not listed with those of its
         # tables.
         blockers = self._blocking(self._client.show_locks())
-        own = [lock.txn_id for lock in blockers if is_of_this_process(self._client, lock.txn_id)]
-        what = (
-            f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
+        own_txn_ids = [
+            lock.txn_id for lock in blockers if is_of_this_process(self._client, lock.txn_id)
+        ]
+        message = (
+            f"Transaction {self._txn_id} waited {waited:.1f} s for {requested_locks}."
             f" In its way: {describe_all(blockers)}."
         )
-        if not own:
+        if not own_txn_ids:
             return LockTimeout(
-                what, remedy="Run the job again when they are done, or raise lock_wait_seconds."
+                message, remedy="Run the job again when they are done, or raise lock_wait_seconds."
             )
         return LockTimeout(
-            f"{what} Transaction {own[0]} belongs to this process, which waits for itself.",
+            f"{message} Transaction {own_txn_ids[0]} belongs to this process, which waits for itself.",
             remedy="End the with statement of the read before the write, or close its table.",
         )
 
@@ -222,17 +224,17 @@ class Pauses:
     Every ten seconds a log line names the owners that block it.
     """
 
-    def __init__(self, since: float, limit_seconds: float, phases: PhaseClock) -> None:
+    def __init__(self, start: float, limit_seconds: float, phases: PhaseClock) -> None:
         """Begin to wait.
 
         Args:
-            since: The start of the wait, by time.monotonic().
+            start: The start of the wait, by time.monotonic().
             limit_seconds: The longest wait.
             phases: Receives the log lines.
         """
         self._phases = phases
         self._logged_at = time.monotonic()
-        self._since = since
+        self._since = start
         self._limit = limit_seconds
         self._pause = _FIRST_PAUSE_SECONDS
         self._ahead: set[int] = set()
@@ -318,33 +320,33 @@ def _place(of: HeldLock | LockComponent) -> str:
 
 def holders(locks: Sequence[HeldLock]) -> str:
     """Describe the owners of some locks briefly: "transaction 25 of orders_hourly.merge"."""
-    named = list(dict.fromkeys(map(_holder, locks)))
-    return first_names(named, _FEW) or "the metastore"
+    owner_names = list(dict.fromkeys(map(_holder, locks)))
+    return first_names(owner_names, _FEW) or "the metastore"
 
 
 def _holder(lock: HeldLock) -> str:
     by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
-    whose = lock.agent_info and task_of_run(unmarked_token(lock.agent_info))
-    return printable(f"{by} of {whose or lock.user}")
+    task_name = lock.agent_info and task_of_run(unmarked_token(lock.agent_info))
+    return printable(f"{by} of {task_name or lock.user}")
 
 
 def describe_all(locks: Sequence[HeldLock]) -> str:
     """Describe some locks, and the number of further ones."""
-    named = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
-    more = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
-    return f"{named or 'a lock that was released meanwhile'}{more}"
+    descriptions = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
+    count_text = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
+    return f"{descriptions or 'a lock that was released meanwhile'}{count_text}"
 
 
 def describe(lock: HeldLock) -> str:
     """Describe the locked object, the time of the lock and its owner."""
-    who = f"user {lock.user}, host {lock.host}"
+    owner = f"user {lock.user}, host {lock.host}"
     if lock.agent_info:
-        who += f", run {unmarked_token(lock.agent_info)}"
+        owner += f", run {unmarked_token(lock.agent_info)}"
     state = (
         "wanted earlier" if lock.acquired_at is None else f"held since {lock.acquired_at:%F %T} UTC"
     )
     by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
-    return printable(f"{lock.type.name} on {_place(lock)} {state} by {by} ({who})")
+    return printable(f"{lock.type.name} on {_place(lock)} {state} by {by} ({owner})")
 
 
 # The queue of writers that change rows: they wait in it before they open a transaction.
@@ -406,13 +408,13 @@ def leave_queues(client: MetastoreClient, *tokens: str) -> None:
         client: The metastore.
         tokens: The names of the run's transactions, in full.
     """
-    wanted = {agent_info(token) for token in tokens}
-    left = {
+    agent_infos = {agent_info(token) for token in tokens}
+    lock_ids = {
         lock.lock_id
         for lock in client.show_locks()
-        if lock.table and lock.table.name.endswith(_QUEUE) and lock.agent_info in wanted
+        if lock.table and lock.table.name.endswith(_QUEUE) and lock.agent_info in agent_infos
     }
-    for lock_id in sorted(left):
+    for lock_id in sorted(lock_ids):
         client.unlock(lock_id)
 
 
@@ -452,11 +454,11 @@ class WriterQueue:
         # awaited.
         self._before: set[int] | None = None
 
-    def wait(self, since: float, limit_seconds: float) -> None:
+    def wait(self, start: float, limit_seconds: float) -> None:
         """Wait until all earlier writers are done.
 
         Args:
-            since: The start of the wait, by time.monotonic().
+            start: The start of the wait, by time.monotonic().
             limit_seconds: The longest wait.
 
         Raises:
@@ -465,7 +467,7 @@ class WriterQueue:
         self._before = None
         if self._changes and (ahead := self._ahead()):
             with self._phases(Phase.LOCK, "the queue of writers"):
-                self._wait(ahead, Pauses(since, limit_seconds, self._phases))
+                self._wait(ahead, Pauses(start, limit_seconds, self._phases))
 
     def keep(self) -> None:
         """Keep the ticket alive during another wait."""
@@ -551,12 +553,12 @@ class WriterQueue:
         other's tickets forever.
         """
         assert self._first is not None
-        earlier, own = ticket.blockers(), ticket.own()
+        earlier, own_tickets = ticket.blockers(), ticket.own()
         living = []
         for lock in earlier:
             silent = 0.0
-            if own and own[0].last_heartbeat and lock.last_heartbeat:
-                silent = (own[0].last_heartbeat - lock.last_heartbeat).total_seconds()
+            if own_tickets and own_tickets[0].last_heartbeat and lock.last_heartbeat:
+                silent = (own_tickets[0].last_heartbeat - lock.last_heartbeat).total_seconds()
             earlier_try = self._is_of_this_run(lock) and lock.lock_id < self._first
             if earlier_try or 0 < self._timeout < silent:
                 self._client.unlock(lock.lock_id)

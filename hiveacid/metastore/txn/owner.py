@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Self
 
 from hiveacid.errors import AnswerLost, TransactionAborted
-from hiveacid.jobs.options import agent_info, transaction_host
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import agent_info, transaction_host
 from hiveacid.rules.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 
 # Snapshot of a transaction: one list of transactions, and one list of write ids for each table
@@ -51,15 +51,15 @@ class Snapshot:
         txns = ValidTxnList.from_open_txns(
             answer.high_watermark, answer.open_txns, answer.aborted_bits, txn_id
         )
-        wanted = sorted(set(tables))
-        write_ids = client.get_valid_write_ids(wanted, txns) if wanted else {}
+        table_refs = sorted(set(tables))
+        write_ids = client.get_valid_write_ids(table_refs, txns) if table_refs else {}
         return cls(txns, write_ids, NO_OPEN if answer.min_open is None else answer.min_open)
 
 
-def committed_above(write_ids: ValidWriteIdList, own: int) -> int | None:
+def committed_above(write_ids: ValidWriteIdList, own_write_id: int) -> int | None:
     """Return the first committed write id above one's own, if any."""
-    above = range(own + 1, write_ids.high_watermark + 1)
-    return next((write_id for write_id in above if write_ids.is_valid(write_id)), None)
+    later_ids = range(own_write_id + 1, write_ids.high_watermark + 1)
+    return next((write_id for write_id in later_ids if write_ids.is_valid(write_id)), None)
 
 
 # Owners of transactions: find and abort the transactions of a run, and query their outcome
@@ -173,34 +173,34 @@ def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
         client: The metastore.
         tokens: The names of the run's transactions, in full.
     """
-    wanted = {agent_info(token) for token in tokens}
-    return [txn for txn in client.get_open_txns_info() if txn.token in wanted]
+    agent_infos = {agent_info(token) for token in tokens}
+    return [txn for txn in client.get_open_txns_info() if txn.token in agent_infos]
 
 
 def abort_open_transactions(
-    client: MetastoreClient, *tokens: str, before: int | None = None
+    client: MetastoreClient, *tokens: str, limit_txn_id: int | None = None
 ) -> list[int]:
     """Abort the open transactions of a run, so that they can no longer be committed.
 
     Args:
         client: The metastore.
         tokens: The names of the run's transactions, in full.
-        before: Leave this transaction and younger ones as they are.
+        limit_txn_id: Leave this transaction and younger ones as they are.
 
     Returns:
         The ids of the transactions that were aborted; one that was committed at the last moment
         is not among them.
     """
-    aborted = []
+    aborted_ids = []
     for txn_id in find_open_transactions(client, *tokens):
-        if before is not None and txn_id >= before:
+        if limit_txn_id is not None and txn_id >= limit_txn_id:
             continue
         try:
             client.abort_txn(txn_id)
         except TransactionAborted:
             continue
-        aborted.append(txn_id)
-    return aborted
+        aborted_ids.append(txn_id)
+    return aborted_ids
 
 
 class Outcome(StrEnum):
@@ -211,13 +211,13 @@ class Outcome(StrEnum):
     COMMITTED = "committed"
 
 
-def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int]) -> Outcome:
+def outcome(client: MetastoreClient, txn_id: int, write_ids: Mapping[TableRef, int]) -> Outcome:
     """Determine the outcome of a transaction.
 
     Args:
         client: The metastore.
         txn_id: The transaction.
-        written: Its write id for each table that it writes.
+        write_ids: Its write id for each table that it writes.
     """
     txns = Snapshot.take(client, []).txns
     if txn_id in txns.open:
@@ -226,7 +226,7 @@ def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int
         return Outcome.ABORTED
     # An aborted transaction may be forgotten, but the abort of its write id only together with its
     # last directory; nothing but a transaction that never registered a write is taken wrongly here.
-    valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
+    valid = client.get_valid_write_ids(sorted(write_ids), txns) if write_ids else {}
     # One table is sufficient: another one may be dropped by now.
-    known = [valid[ref.full_name].is_valid(own) for ref, own in written.items()]
-    return Outcome.COMMITTED if any(known) or not known else Outcome.ABORTED
+    valid_flags = [valid[ref.full_name].is_valid(write_id) for ref, write_id in write_ids.items()]
+    return Outcome.COMMITTED if any(valid_flags) or not valid_flags else Outcome.ABORTED

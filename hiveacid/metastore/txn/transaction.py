@@ -130,9 +130,11 @@ class OpenRead:
 
     def reads(self, options: MetastoreOptions, table: TableRef) -> bool:
         """Return whether it reads a table of a metastore."""
-        own, others = self._options.uris, options.uris
-        same = {uri.strip() for uri in own.split(",")} & {uri.strip() for uri in others.split(",")}
-        return table in self.tables and bool(same)
+        own_uris, other_uris = self._options.uris, options.uris
+        shared_uris = {uri.strip() for uri in own_uris.split(",")} & {
+            uri.strip() for uri in other_uris.split(",")
+        }
+        return table in self.tables and bool(shared_uris)
 
 
 class Lease:
@@ -209,8 +211,8 @@ class Definitions:
 
     def include(self, table: HiveTable) -> bool:
         """Return whether a definition is the one that the transaction reads the table by."""
-        seen = self._seen.get(table.ref)
-        return seen == table and seen.identity.is_same(table.identity)
+        definition = self._seen.get(table.ref)
+        return definition == table and definition.identity.is_same(table.identity)
 
     def current(self, table: HiveTable) -> HiveTable:
         """Return the current definition of a table, for work that does not depend on its columns.
@@ -238,17 +240,17 @@ class Definitions:
             TableReplaced: The table was dropped, moved or replaced, or has other columns or another
                 storage. It may have more columns.
         """
-        seen = self._seen.get(table.ref)
-        if seen is None:
-            seen = table
+        definition = self._seen.get(table.ref)
+        if definition is None:
+            definition = table
             if not self._adopts:
-                seen = require_same_definition(self._client, table, may_grow=True)
-            self._seen[table.ref] = seen
+                definition = require_same_definition(self._client, table, may_grow=True)
+            self._seen[table.ref] = definition
         else:
-            require_described(seen, table, may_grow=True)
-        if len(seen.columns) == len(table.columns):
-            return seen
-        return replace(seen, columns=seen.columns[: len(table.columns)])
+            require_described(definition, table, may_grow=True)
+        if len(definition.columns) == len(table.columns):
+            return definition
+        return replace(definition, columns=definition.columns[: len(table.columns)])
 
     def require_unchanged(self, except_for: Collection[TableRef] = ()) -> None:
         """Verify, after a read, that no table was replaced while it was read.
@@ -309,16 +311,20 @@ class CommitWatch:
         """
         if not lock.granted:
             self._ahead = [
-                held.txn_id
-                for held in lock.blockers()
-                if held.txn_id is not None
-                and held.type is not LockType.SHARED_READ
-                and held.table in (None, self._target)
+                blocker.txn_id
+                for blocker in lock.blockers()
+                if blocker.txn_id is not None
+                and blocker.type is not LockType.SHARED_READ
+                and blocker.table in (None, self._target)
             ]
-        after = self._committed()
-        unknown = range(self._before.high_watermark + 1, after.high_watermark + 1)
-        new = {write_id for write_id in (*self._before.open, *unknown) if after.is_valid(write_id)}
-        if new and (new := new - self._written_by_bystanders(after)):
+        current_write_ids = self._committed()
+        later_ids = range(self._before.high_watermark + 1, current_write_ids.high_watermark + 1)
+        new = {
+            write_id
+            for write_id in (*self._before.open, *later_ids)
+            if current_write_ids.is_valid(write_id)
+        }
+        if new and (new := new - self._written_by_bystanders(current_write_ids)):
             return f"write id {min(new)} was committed between opening and locking"
         return None
 
@@ -337,7 +343,7 @@ class CommitWatch:
     def _committed(self) -> ValidWriteIdList:
         return Snapshot.take(self._client, [self._target]).write_ids[self._target.full_name]
 
-    def _written_by_bystanders(self, after: ValidWriteIdList) -> set[int]:
+    def _written_by_bystanders(self, current_write_ids: ValidWriteIdList) -> set[int]:
         # Queried as if they were still open, the metastore returns their write ids.
         txns = ValidTxnList(
             high_watermark=self._client.get_open_txns().high_watermark,
@@ -354,11 +360,11 @@ class CommitWatch:
 class EndsEarlierAttempts(Protocol):
     """Earlier attempts of the same run."""
 
-    def end(self, before: int | None = None) -> None:
+    def end(self, limit_txn_id: int | None = None) -> None:
         """Abort their open transactions; raise if one of them has committed.
 
         Args:
-            before: Keep this transaction and younger ones.
+            limit_txn_id: Keep this transaction and younger ones.
         """
 
 
@@ -434,7 +440,7 @@ class Transaction(LiveTransaction):
         queued = components if self._queues else ()
         self._writer_queue = WriterQueue(self._client, queued, self._owner, self._phases)
         try:
-            while (moved := self._begin(started, components)) is not None:
+            while (reason := self._begin(started, components)) is not None:
                 self._discard()
                 # Waiting for all earlier requests in a queue does not count as a restart: the time
                 # limit applies.
@@ -442,10 +448,10 @@ class Transaction(LiveTransaction):
                 if overtaken > self._max_restarts:
                     raise SnapshotMoved(
                         f"The work on {self._names} could not begin in {overtaken} attempts;"
-                        f" in the last one {moved}."
+                        f" in the last one {reason}."
                     )
                 self.restarts += 1
-                self._phases.note(f"Restarting: {moved}")
+                self._phases.note(f"Restarting: {reason}")
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began")
             raise
@@ -531,27 +537,27 @@ class Transaction(LiveTransaction):
                 if self._targets:
                     self._phases.opened(self.txn_id, self.write_ids)
                 if self._earlier_attempts is not None:
-                    self._earlier_attempts.end(before=self.txn_id)
+                    self._earlier_attempts.end(limit_txn_id=self.txn_id)
             with self._phases(Phase.LOCK, self._names):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
                     lock.send()
                     self._waited = not lock.granted
                     for watch in watches:
-                        if moved := watch.committed_before(lock):
-                            return moved
+                        if reason := watch.committed_before(lock):
+                            return reason
                     reason_to_stop = partial(self._overtaken, watches)
-                    if moved := lock.wait(started, self._lock_wait, reason_to_stop, self._phases):
-                        return moved
+                    if reason := lock.wait(started, self._lock_wait, reason_to_stop, self._phases):
+                        return reason
             with self._phases(Phase.SNAPSHOT, "of what is committed"):
                 tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
                 adopts = self._holds_only_locks and not self._waited
                 self.definitions = Definitions(self._client, adopts=adopts)
                 return self._moved(watches)
-        except AnswerLost as lost:
+        except AnswerLost as lost_answer:
             # An unknown lock may be queued for the transaction, which ends with it.
-            return f"an answer was lost: {lost.what}"
+            return f"an answer was lost: {lost_answer.what}"
 
     def _end_uncommitted(self) -> None:
         """Verify the reads of a transaction that commits no change, and end it if it has no targets."""
@@ -581,21 +587,21 @@ class Transaction(LiveTransaction):
             raise TransactionAborted(
                 f"{refused.what} It may have read fewer or older rows.", remedy=_READ_AGAIN
             ) from refused
-        except MetastoreError as lost:
-            self._confirm_open_after(lost)
+        except MetastoreError as commit_error:
+            self._confirm_open_after(commit_error)
             self.release()
         else:
             self._end()
 
-    def _confirm_open_after(self, lost: MetastoreError) -> None:
+    def _confirm_open_after(self, commit_error: MetastoreError) -> None:
         try:
             self.confirm_alive()
-        except TransactionAborted as ended:
+        except TransactionAborted as abort_error:
             # Whether by this commit or before, the metastore does not tell.
             raise TransactionAborted(
-                f"{lost.what} So it is unknown whether transaction {self.txn_id} was open until then.",
+                f"{commit_error.what} So it is unknown whether transaction {self.txn_id} was open until then.",
                 remedy=_READ_AGAIN,
-            ) from ended
+            ) from abort_error
 
     @property
     def _holds_only_locks(self) -> bool:
@@ -608,8 +614,8 @@ class Transaction(LiveTransaction):
             # By the definition of another table, files look damaged.
             if self._holds_only_locks and self._is_unclear(error):
                 self.definitions.require_unchanged()
-        except TableReplaced as replaced:
-            return replaced
+        except TableReplaced as replacement:
+            return replacement
         except MetastoreError:
             return None
         return None
@@ -631,11 +637,11 @@ class Transaction(LiveTransaction):
         appended = [target.ref for target in self._targets.values() if not target.changes_rows]
         # Even overwritten data of a younger transaction hides the rows of a smaller write id.
         newest = Snapshot.take(self._client, appended).write_ids if appended else {}
-        for name, own in self.write_ids.items():
-            seen = newest.get(name) or self.snapshot.write_ids[name]
-            above = committed_above(seen, own)
-            if above is not None:
-                return f"write id {above} of {name} was committed before {own}, which is smaller"
+        for name, own_write_id in self.write_ids.items():
+            visible_ids = newest.get(name) or self.snapshot.write_ids[name]
+            later_write_id = committed_above(visible_ids, own_write_id)
+            if later_write_id is not None:
+                return f"write id {later_write_id} of {name} was committed before {own_write_id}, which is smaller"
         return self._overtaken(watches)
 
     def _overtaken(self, watches: Sequence[CommitWatch]) -> str | None:
@@ -645,14 +651,14 @@ class Transaction(LiveTransaction):
         if not self.features.names_conflicts:
             return next(filter(None, (watch.committed_while_waiting() for watch in watches)), None)
         if any(target.changes_rows for target in self._targets.values()):
-            other = self._client.latest_conflicting_txn(self.txn_id)
-            if other > 0:
-                return f"transaction {other} committed a change after this one was opened"
+            conflicting_txn = self._client.latest_conflicting_txn(self.txn_id)
+            if conflicting_txn > 0:
+                return f"transaction {conflicting_txn} committed a change after this one was opened"
         return None
 
     def _outcome(self) -> Outcome:
-        written = {ref: self.write_ids[ref.full_name] for ref in self._targets}
-        return outcome(self._client, self.txn_id, written)
+        write_ids = {ref: self.write_ids[ref.full_name] for ref in self._targets}
+        return outcome(self._client, self.txn_id, write_ids)
 
 
 # An exclusive lock on a table, held while its definition is changed
@@ -666,7 +672,7 @@ def definition_components(
     ref: TableRef,
     type_: LockType,
     partitions: Sequence[str] = (),
-    others: Sequence[TableRef] = (),
+    other_refs: Sequence[TableRef] = (),
 ) -> list[LockComponent]:
     """Return the locks of a change of definitions.
 
@@ -674,10 +680,10 @@ def definition_components(
         ref: The table.
         type_: The kind of lock.
         partitions: The names of the partitions to lock; empty, or very many, lock the whole table.
-        others: More tables, which are locked at the same time.
+        other_refs: More tables, which are locked at the same time.
     """
     names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)
-    places = [*((ref, name) for name in names), *((other, None) for other in others)]
+    places = [*((ref, name) for name in names), *((other_ref, None) for other_ref in other_refs)]
     return [
         LockComponent(
             type=type_,
@@ -703,7 +709,7 @@ class ExclusiveTable(LiveTransaction):
         run_token: str | None,
         lock_wait_seconds: float,
         *,
-        others: Sequence[TableRef] = (),
+        other_refs: Sequence[TableRef] = (),
         partitions: Sequence[str] = (),
         type_: LockType = LockType.EXCLUSIVE,
     ) -> None:
@@ -714,20 +720,20 @@ class ExclusiveTable(LiveTransaction):
             ref: The table.
             run_token: The run that wants it.
             lock_wait_seconds: The longest wait for other owners.
-            others: More tables, which are locked at the same time.
+            other_refs: More tables, which are locked at the same time.
             partitions: The names of the partitions to lock; empty locks the whole table.
             type_: Another kind of lock: a read lock is sufficient for unchanged rows, to block
                 requests for an exclusive lock.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
-        self._components = definition_components(ref, type_, partitions, others)
+        self._components = definition_components(ref, type_, partitions, other_refs)
         self._lock_wait = lock_wait_seconds
 
     def __enter__(self) -> Self:
         try:
             self._open(TxnType.DEFAULT)
             # Or it would wait for the lock of a try that was killed until that times out.
-            abort_open_transactions(self._client, self._owner.agent_info, before=self.txn_id)
+            abort_open_transactions(self._client, self._owner.agent_info, limit_txn_id=self.txn_id)
             end_reads(self._client.options, exclusively_locked(self._components))
             request = LockRequest(self._client, self._components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):

@@ -95,14 +95,14 @@ class StripeIndex:
         if rewritten == streams:
             return None
         lengths = iter(map(len, rewritten))
-        listed: list[Field] = []
+        footer_fields: list[Field] = []
         for stream in footer.message.all_messages(StripeField.STREAMS):
             # The streams of the index come first.
             length = next(lengths, stream.number(StripeField.STREAM_LENGTH))
-            described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
-            listed.append((StripeField.STREAMS, DATA, described.encode()))
-        listed += footer.message.without(StripeField.STREAMS).fields
-        return RewrittenIndex(tuple(rewritten), Message(listed))
+            description = stream.with_numbers({StripeField.STREAM_LENGTH: length})
+            footer_fields.append((StripeField.STREAMS, DATA, description.encode()))
+        footer_fields += footer.message.without(StripeField.STREAMS).fields
+        return RewrittenIndex(tuple(rewritten), Message(footer_fields))
 
     def _reliable_stream(self, stream: PlacedStream, data: bytes) -> bytes:
         if stream.kind != StreamKind.ROW_INDEX or stream.column not in self._columns:
@@ -117,7 +117,7 @@ def _copy_with(
 ) -> Stripe:
     index = b"".join(rewritten.streams)
     footer = tail.compression.compress(rewritten.footer.encode())
-    moved = replace(
+    moved_stripe = replace(
         stripe,
         offset=output.position,
         index_length=len(index),
@@ -126,7 +126,7 @@ def _copy_with(
     output.write(index)
     output.copy(source, stripe.offset + stripe.index_length, stripe.data_length)
     output.write(footer)
-    return moved
+    return moved_stripe
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
     if layout is None:
         if not parts:
             raise ValueError("There is no file to copy.")
-        named = [(f"File {number}", part.tail) for number, part in enumerate(parts, 1)]
-        layout = Layout.joint(named, like=parts[0].tail)
+        named_tails = [(f"File {number}", part.tail) for number, part in enumerate(parts, 1)]
+        layout = Layout.joint(named_tails, like=parts[0].tail)
     writers = {writer_of(part.tail) for part in parts} or {(WRITER_JAVA, WRITER_VERSION_ORC_135)}
     for number, part in enumerate(parts, 1):
         different = layout.differences(part.tail)
@@ -233,9 +233,9 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
 
 
 def _check_order(row_ids: Sequence[RowIdRange]) -> None:
-    for before, after in pairwise(row_ids):
-        if after.first <= before.last:
-            raise OutOfOrder(f"{after.first} does not come after {before.last}.")
+    for previous_ids, next_ids in pairwise(row_ids):
+        if next_ids.first <= previous_ids.last:
+            raise OutOfOrder(f"{next_ids.first} does not come after {previous_ids.last}.")
 
 
 def _operation(row_ids: Sequence[RowIdRange]) -> RowOperation:

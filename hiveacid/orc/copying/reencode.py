@@ -77,10 +77,10 @@ class RowGroups:
         for part in parts:
             start = 0
             while start < part.num_rows:
-                taken = part.slice(start, self._stride - self._rows)
-                self._parts.append(taken)
-                self._rows += taken.num_rows
-                start += taken.num_rows
+                piece = part.slice(start, self._stride - self._rows)
+                self._parts.append(piece)
+                self._rows += piece.num_rows
+                start += piece.num_rows
                 if self._rows == self._stride:
                     yield from self.rest()
         if self._parts:
@@ -148,7 +148,7 @@ class RowWriter:
         if self._rows:
             self._end_stripe()
         nothing = (count_statistics(0).encode(),) * len(self._layout.types)
-        times = [each for each in self._encoders if isinstance(each, TimestampEncoder)]
+        times = [encoder for encoder in self._encoders if isinstance(encoder, TimestampEncoder)]
         rows = sum(stripe.rows for stripe in self._stripes)
         writer = (WRITER_JAVA, WRITER_VERSION_ORC_135)
         tail = replace(
@@ -156,7 +156,7 @@ class RowWriter:
             stripes=tuple(self._stripes),
             stripe_statistics=tuple(self._statistics),
             file_statistics=merge_columns(self._statistics) if self._statistics else nothing,
-            user_metadata={} if any(each.is_finer for each in times) else mark(rows),
+            user_metadata={} if any(time.is_finer for time in times) else mark(rows),
         )
         self._output.write(tail.encode(self._output.position))
         return tail
@@ -179,16 +179,18 @@ class RowWriter:
             ]
             if self._layout.stride:
                 plain = self._index(column, compressed)
-                encoded = self._compression.compress(plain)
-                index.append(Stream(StreamKind.ROW_INDEX, column.column, encoded))
+                encoded_index = self._compression.compress(plain)
+                index.append(Stream(StreamKind.ROW_INDEX, column.column, encoded_index))
         streams = [*index, *data]
-        described = [stream.describe() for stream in streams]
-        footer = self._compression.compress(new_footer(described, encodings, self._clock))
+        descriptions = [stream.describe() for stream in streams]
+        footer = self._compression.compress(new_footer(descriptions, encodings, self._clock))
         offset = self._output.position
         for stream in streams:
             self._output.write(stream.data)
         self._output.write(footer)
-        index_length, data_length = (sum(len(each.data) for each in part) for part in (index, data))
+        index_length, data_length = (
+            sum(len(stream.data) for stream in part) for part in (index, data)
+        )
         self._stripes.append(
             Stripe(offset, index_length, data_length, len(footer), self._rows, Message())
         )
@@ -243,7 +245,7 @@ def reencode(
     *,
     layout: Layout,
     deletes: Iterable[Keys],
-    aborted: Sequence[int],
+    aborted_ids: Sequence[int],
 ) -> Reencoded:
     """Decode stripes and write the remaining rows.
 
@@ -256,7 +258,7 @@ def reencode(
         layout: The layout that the new stripes must match; rows of other types are converted to its
             types.
         deletes: The delete events in the order of the row ids.
-        aborted: Write ids whose rows are removed.
+        aborted_ids: Write ids whose rows are removed.
 
     Raises:
         BeyondArrow: A value is not representable in Arrow.
@@ -279,20 +281,20 @@ def reencode(
             writer.write(group)
 
     for source, tail, numbers in stripes:
-        same = layout.stores_as(tail.types)
+        types_match = layout.stores_as(tail.types)
         # Like this, all files decode to the same Arrow types, names of columns included.
-        uniform = replace(tail, types=layout.types) if same else tail
+        uniform = replace(tail, types=layout.types) if types_match else tail
         if clock != UTC:
             check_clocks(tail.types, layout.types)
-        shown = split_timestamps(source, uniform, numbers)
-        with closing(read_batches(*shown)) as batches:
-            for batch in batches if same else evolved(batches, shown[1].types, types):
+        split_view = split_timestamps(source, uniform, numbers)
+        with closing(read_batches(*split_view)) as batches:
+            for batch in batches if types_match else evolved(batches, split_view[1].types, types):
                 check_nanos(batch)
                 keys = Keys.of(batch, names)
                 last = check_ascending(keys, last)
                 stays = ~cursor.hits(keys)
-                if aborted:
-                    stays &= ~np.isin(keys.current_write_ids, aborted)
+                if aborted_ids:
+                    stays &= ~np.isin(keys.current_write_ids, aborted_ids)
                 rows_read += len(keys)
                 if stays.any():
                     write(groups.add(*_parts_of(batch, stays)))
@@ -315,8 +317,8 @@ def values_of(part: Part) -> Tally:
     """Read the rows of a part again: their number, and a digest of all their values."""
     digest = ValueDigest()
     if part.tail.stripes:
-        shown = split_timestamps(part.source, part.tail, part.chosen)
-        with closing(read_batches(*shown)) as batches:
+        split_view = split_timestamps(part.source, part.tail, part.chosen)
+        with closing(read_batches(*split_view)) as batches:
             for batch in batches:
                 digest.add(batch)
     return Tally(digest.rows, digest.value)
@@ -331,8 +333,8 @@ def _parts_of(batch: Any, stays: NDArray[np.bool_]) -> tuple[list[Any], int]:
     # A slice holds the memory of its whole batch until its row group is complete.
     is_sparse = np.count_nonzero(stays) < len(stays) // 2
     if is_sparse or slices * _ROWS_OF_A_SLICE > len(stays):
-        kept = batch.filter(pa.array(stays))
-        return [kept], kept.nbytes
+        kept_rows = batch.filter(pa.array(stays))
+        return [kept_rows], kept_rows.nbytes
     starts = edges.reshape(-1, 2).tolist()
     return [batch.slice(start, end - start) for start, end in starts], batch.nbytes
 

@@ -82,7 +82,7 @@ class StripePlan:
 def plan_stripes(
     files: Sequence[PlannedFile],
     deletes: Iterable[Keys],
-    aborted: Sequence[int],
+    aborted_ids: Sequence[int],
     *,
     types: tuple[bytes, ...],
     codec: Codec | None = None,
@@ -99,7 +99,7 @@ def plan_stripes(
     Args:
         files: At least one file, in the order of the row ids.
         deletes: The delete events in the order of the row ids.
-        aborted: Write ids whose rows are removed.
+        aborted_ids: Write ids whose rows are removed.
         types: The types of the table, as in a full ACID file.
         codec: The compression of the new file; None takes the one that most bytes have.
         tiny_bytes: Adjacent stripes below this number of bytes are merged, since each stripe has a
@@ -116,7 +116,7 @@ def plan_stripes(
         file.tail.check_movable()
         check_lossless(file.tail.types, types, file.name)
     layout = _layout(files, types, codec)
-    candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
+    candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted_ids))
     fated = _with_clocks(_with_tiny_ones(candidates, tiny_bytes), files)
     return StripePlan(tuple(_groups(fated, group_bytes)), layout)
 
@@ -130,26 +130,28 @@ class _Candidate:
     clock: str | None = None
 
 
-def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...], wanted: Codec | None) -> Layout:
+def _layout(
+    files: Sequence[PlannedFile], types: tuple[bytes, ...], requested_codec: Codec | None
+) -> Layout:
     """The layout that most bytes have already, so that most need not be rewritten."""
     sizes: Counter[tuple[Codec, int]] = Counter()
     for file in files:
         sizes[file.tail.codec, file.tail.stride] += sum(
             stripe.length for stripe in file.tail.stripes
         )
-    codec, stride = max(sizes, key=lambda key: (key[0] is wanted, sizes[key]))
+    codec, stride = max(sizes, key=lambda key: (key[0] is requested_codec, sizes[key]))
     like = next(
         file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
     )
     layout = Layout.joint([(file.name, file.tail) for file in files], like, types)
-    if wanted is None:
+    if requested_codec is None:
         return layout
     # Files without compression need not state the size of a block.
-    return replace(layout, codec=wanted, block_size=layout.block_size or _BLOCK_BYTES)
+    return replace(layout, codec=requested_codec, block_size=layout.block_size or _BLOCK_BYTES)
 
 
 def _candidates(
-    files: Sequence[PlannedFile], layout: Layout, deletes: DeleteCursor, aborted: Sequence[int]
+    files: Sequence[PlannedFile], layout: Layout, deletes: DeleteCursor, aborted_ids: Sequence[int]
 ) -> Iterator[_Candidate]:
     last: RowId | None = None
     for number, file in enumerate(files):
@@ -168,7 +170,7 @@ def _candidates(
                     continue
                 copy = False
             else:
-                copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)
+                copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted_ids)
             yield _Candidate((number, stripe), place.length, place.rows, copy)
 
 
@@ -177,16 +179,18 @@ def _loses_rows(
     stripe: int,
     row_ids: RowIdRange,
     deletes: DeleteCursor,
-    aborted: Sequence[int],
+    aborted_ids: Sequence[int],
 ) -> bool:
-    named = deletes.reaches(row_ids.first, row_ids.last)
+    has_deletes = deletes.reaches(row_ids.first, row_ids.last)
     suspects: list[int] = []
     if not file.exact:
         range_ = file.tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
         suspects = [
-            write_id for write_id in aborted if range_ is None or range_[0] <= write_id <= range_[1]
+            write_id
+            for write_id in aborted_ids
+            if range_ is None or range_[0] <= write_id <= range_[1]
         ]
-    if not named and not suspects:
+    if not has_deletes and not suspects:
         return False
     with closing(read_keys(file.source, file.tail, [stripe])) as batches:
         for keys in batches:
@@ -212,13 +216,17 @@ def _joined_by_size(run: Sequence[_Candidate]) -> list[_Candidate]:
     """
     if len(run) < (_MANY if all(candidate.copy for candidate in run) else 2):
         return list(run)
-    kept = [number for number, candidate in enumerate(run) if candidate.copy]
-    if kept:
-        largest = max(kept, key=lambda number: run[number].bytes)
-        others = sum(candidate.bytes for candidate in run) - run[largest].bytes
-        if others * _MUCH_LARGER < run[largest].bytes:
-            before, after = run[:largest], run[largest + 1 :]
-            return [*_joined_by_size(before), run[largest], *_joined_by_size(after)]
+    copy_numbers = [number for number, candidate in enumerate(run) if candidate.copy]
+    if copy_numbers:
+        largest = max(copy_numbers, key=lambda number: run[number].bytes)
+        other_bytes = sum(candidate.bytes for candidate in run) - run[largest].bytes
+        if other_bytes * _MUCH_LARGER < run[largest].bytes:
+            earlier_stripes, later_stripes = run[:largest], run[largest + 1 :]
+            return [
+                *_joined_by_size(earlier_stripes),
+                run[largest],
+                *_joined_by_size(later_stripes),
+            ]
     return [replace(candidate, copy=False) for candidate in run]
 
 

@@ -128,11 +128,13 @@ class FlatColumns:
             UnsupportedFile: The file has two fields of one name, or types without an id.
         """
         root = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
-        found = {int(root): FlatColumn("", 0, root, repeated=False)}
-        _select(types, found[root], fields, found)
-        columns = tuple(found[number] for number in sorted(found))
+        columns_by_number = {int(root): FlatColumn("", 0, root, repeated=False)}
+        _select(types, columns_by_number[root], fields, columns_by_number)
+        columns = tuple(columns_by_number[number] for number in sorted(columns_by_number))
         places = {column.old: place for place, column in enumerate(columns)}
-        flat = tuple(_flat_type(types[column.old], column, found, places) for column in columns)
+        flat = tuple(
+            _flat_type(types[column.old], column, columns_by_number, places) for column in columns
+        )
         return cls(flat, columns)
 
     @property
@@ -230,8 +232,8 @@ class _Flattener:
             for number in part.chosen:
                 stripe = part.tail.stripes[number]
                 stripes.append(self._copy(part, stripe, index))
-                known = part.tail.stripe_statistics[number]
-                stripe_statistics.append(self._columns.statistics(known))
+                column_statistics = part.tail.stripe_statistics[number]
+                stripe_statistics.append(self._columns.statistics(column_statistics))
         nothing = (count_statistics(0).encode(),) * len(self._columns.types)
         layout = replace(self._layout, types=self._columns.types, calendar=None)
         block_size = max([layout.block_size, *(part.tail.block_size for part in parts)])
@@ -271,16 +273,16 @@ class _Flattener:
         for column in self._columns.columns:
             new.add_data(StripeField.ENCODINGS, footer.encodings[column.old])
         new.fields += footer.message.without(StripeField.STREAMS, StripeField.ENCODINGS).fields
-        encoded = part.tail.compression.compress(new.encode())
+        encoded_footer = part.tail.compression.compress(new.encode())
         offset = self._output.position
         _copy_pieces(part.source, pieces, self._output)
-        self._output.write(encoded)
+        self._output.write(encoded_footer)
         return replace(
             stripe,
             offset=offset,
             index_length=lengths[0],
             data_length=lengths[1],
-            footer_length=len(encoded),
+            footer_length=len(encoded_footer),
         )
 
 
@@ -307,7 +309,7 @@ def _select(
     types: Sequence[bytes],
     parent: FlatColumn,
     fields: Mapping[str, FieldId],
-    found: dict[int, FlatColumn],
+    columns_by_number: dict[int, FlatColumn],
 ) -> None:
     """Collect the columns inside of a column that have an id."""
     message = Message.decode(types[parent.old])
@@ -315,45 +317,50 @@ def _select(
     numbers = message.all_numbers(TypeField.SUBTYPES)
     names: Iterable[str] = _INSIDE.get(TypeKind(kind), ())
     if kind == TypeKind.STRUCT:
-        given = message.all_data(TypeField.FIELD_NAMES)
-        names = [name.decode(errors="surrogateescape").lower() for name in given]
-    seen: set[str] = set()
+        field_names = message.all_data(TypeField.FIELD_NAMES)
+        names = [name.decode(errors="surrogateescape").lower() for name in field_names]
+    seen_names: set[str] = set()
     for name, number in zip(names, numbers, strict=True):
         # Of names that differ only by case, the first one counts.
-        if name in seen or name not in fields:
+        if name in seen_names or name not in fields:
             continue
-        seen.add(name)
-        own = fields[name]
+        seen_names.add(name)
+        field = fields[name]
         repeated = parent.repeated or kind in _INSIDE
-        found[number] = column = FlatColumn(own.name, own.id, number, repeated)
-        if own.inside or Message.decode(types[number]).has(TypeField.SUBTYPES):
-            _select(types, column, own.inside, found)
-    if kind != TypeKind.STRUCT and len(seen) < len(numbers):
+        columns_by_number[number] = column = FlatColumn(field.name, field.id, number, repeated)
+        if field.inside or Message.decode(types[number]).has(TypeField.SUBTYPES):
+            _select(types, column, field.inside, columns_by_number)
+    if kind != TypeKind.STRUCT and len(seen_names) < len(numbers):
         raise UnsupportedFile(f"A column of the kind {TypeKind(kind).name} has parts without ids.")
 
 
 def _flat_type(
     type_: bytes,
     column: FlatColumn,
-    found: Mapping[int, FlatColumn],
+    columns_by_number: Mapping[int, FlatColumn],
     places: Mapping[int, int],
 ) -> bytes:
     message = Message.decode(type_)
-    kept = Message().add_number(TypeField.KIND, kind_of(type_))
-    inside = [number for number in message.all_numbers(TypeField.SUBTYPES) if number in places]
+    flat_message = Message().add_number(TypeField.KIND, kind_of(type_))
+    subtypes = [number for number in message.all_numbers(TypeField.SUBTYPES) if number in places]
     if message.has(TypeField.SUBTYPES):
-        kept.add_data(TypeField.SUBTYPES, pack(places[number] for number in inside))
+        flat_message.add_data(TypeField.SUBTYPES, pack(places[number] for number in subtypes))
     if kind_of(type_) == TypeKind.STRUCT:
-        for number in inside:
-            kept.add_data(TypeField.FIELD_NAMES, found[number].name.encode())
-    named = (TypeField.KIND, TypeField.SUBTYPES, TypeField.FIELD_NAMES, TypeField.ATTRIBUTES)
-    kept.fields += message.without(*named).fields
+        for number in subtypes:
+            flat_message.add_data(TypeField.FIELD_NAMES, columns_by_number[number].name.encode())
+    rewritten_fields = (
+        TypeField.KIND,
+        TypeField.SUBTYPES,
+        TypeField.FIELD_NAMES,
+        TypeField.ATTRIBUTES,
+    )
+    flat_message.fields += message.without(*rewritten_fields).fields
     if column.id:
         # Hive does not enforce that a column is not null.
         for name, value in ((_ID, b"%d" % column.id), (_REQUIRED, b"false")):
             attribute = Message().add_data(1, name).add_data(2, value)
-            kept.add_data(TypeField.ATTRIBUTES, attribute.encode())
-    return kept.encode()
+            flat_message.add_data(TypeField.ATTRIBUTES, attribute.encode())
+    return flat_message.encode()
 
 
 def _copy_pieces(source: Source, pieces: Sequence[Piece], output: Output) -> None:
@@ -456,19 +463,19 @@ class FlatFile:
             if not stripe.rows:
                 raise CorruptFile("The ORC file has a stripe without rows.")
             # Its bytes are copied without decoding: the structure must be as expected.
-            found = StripeFooter.read(self._source, self._whole, stripe)
-            rewritten = index.rewritten(stripe, found)
+            stripe_footer = StripeFooter.read(self._source, self._whole, stripe)
+            rewritten = index.rewritten(stripe, stripe_footer)
             if rewritten is None:
-                footer = found.message
-                pieces: Sequence[Piece] = self._places(found.index)
+                footer = stripe_footer.message
+                pieces: Sequence[Piece] = self._places(stripe_footer.index)
             else:
                 footer = rewritten.footer
                 pieces = [
                     data
-                    for stream, data in zip(found.index, rewritten.streams, strict=True)
+                    for stream, data in zip(stripe_footer.index, rewritten.streams, strict=True)
                     if self._has(stream.column)
                 ]
-            yield FlatStripe(stripe, self._footer(footer), pieces, self._places(found.data))
+            yield FlatStripe(stripe, self._footer(footer), pieces, self._places(stripe_footer.data))
 
     def copy(self, stripe: FlatStripe, output: Output) -> None:
         """Append the index and the data of a stripe, adjacent ranges in one operation."""
@@ -485,9 +492,9 @@ class FlatFile:
                 output.write(piece)
         output.copy(self._source, start, end - start)
 
-    def differences(self, other: "FlatFile") -> list[str]:
+    def differences(self, other_file: "FlatFile") -> list[str]:
         """Return the properties that prevent the stripes of two files from sharing one file."""
-        ours, theirs = self.tail, other.tail
+        ours, theirs = self.tail, other_file.tail
         alike = {
             "types": ours.types == theirs.types,
             "codec": ours.codec is theirs.codec,
@@ -496,7 +503,7 @@ class FlatFile:
             # The calendar, and all other metadata for reading the stripes.
             "footer": ours.footer.fields == theirs.footer.fields,
         }
-        return [name for name, same in alike.items() if not same]
+        return [name for name, is_equal in alike.items() if not is_equal]
 
     def _has(self, column: int) -> bool:
         return column < len(self.tail.types)
@@ -505,14 +512,14 @@ class FlatFile:
         return [(stream.offset, stream.length) for stream in streams if self._has(stream.column)]
 
     def _footer(self, footer: Message) -> Message:
-        kept = Message()
+        reduced_footer = Message()
         for stream in footer.all_messages(StripeField.STREAMS):
             if self._has(stream.number(StripeField.STREAM_COLUMN)):
-                kept.add_data(StripeField.STREAMS, stream.encode())
+                reduced_footer.add_data(StripeField.STREAMS, stream.encode())
         for encoding in footer.all_data(StripeField.ENCODINGS)[: len(self.tail.types)]:
-            kept.add_data(StripeField.ENCODINGS, encoding)
-        kept.fields += footer.without(StripeField.STREAMS, StripeField.ENCODINGS).fields
-        return kept
+            reduced_footer.add_data(StripeField.ENCODINGS, encoding)
+        reduced_footer.fields += footer.without(StripeField.STREAMS, StripeField.ENCODINGS).fields
+        return reduced_footer
 
 
 def _first_columns(tail: OrcTail, width: int) -> OrcTail:
@@ -527,18 +534,20 @@ def _first_columns(tail: OrcTail, width: int) -> OrcTail:
     if width > len(fields):
         raise CorruptFile(f"The ORC file has {len(fields)} columns, not {width}.")
     end = fields[width] if width < len(fields) else len(tail.types)
-    inside = [column for type_ in tail.types[1:end] for column in _subtypes(type_)]
+    nested_columns = [column for type_ in tail.types[1:end] for column in _subtypes(type_)]
     # Columns nested in the others have larger numbers than their parents.
-    if max([0, *fields[:width], *inside]) >= end or min([end, *fields[width:]]) < end:
+    if max([0, *fields[:width], *nested_columns]) >= end or min([end, *fields[width:]]) < end:
         raise UnsupportedFile("The columns of the ORC file are not numbered in their order.")
-    kept = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
-    kept.add_data(TypeField.SUBTYPES, pack(fields[:width]))
+    reduced_root = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
+    reduced_root.add_data(TypeField.SUBTYPES, pack(fields[:width]))
     for name in root.all_data(TypeField.FIELD_NAMES)[:width]:
-        kept.add_data(TypeField.FIELD_NAMES, name)
-    kept.fields += root.without(TypeField.KIND, TypeField.SUBTYPES, TypeField.FIELD_NAMES).fields
+        reduced_root.add_data(TypeField.FIELD_NAMES, name)
+    reduced_root.fields += root.without(
+        TypeField.KIND, TypeField.SUBTYPES, TypeField.FIELD_NAMES
+    ).fields
     return replace(
         tail,
-        types=(kept.encode(), *tail.types[1:end]),
+        types=(reduced_root.encode(), *tail.types[1:end]),
         stripe_statistics=tuple(columns[:end] for columns in tail.stripe_statistics),
         file_statistics=tail.file_statistics[:end],
     )
@@ -609,10 +618,12 @@ class _Transplant:
         statistics: list[tuple[bytes, ...]] = []
         keys: list[RowId] = []
         for file in self._files:
-            for stripe, kept in zip(file.stripes(), file.tail.stripe_statistics, strict=True):
+            for stripe, column_statistics in zip(
+                file.stripes(), file.tail.stripe_statistics, strict=True
+            ):
                 new = self._key_columns(stripe.place.rows)
                 stripes.append(self._write_stripe(output, file, stripe, new))
-                statistics.append((*new.statistics, *kept))
+                statistics.append((*new.statistics, *column_statistics))
                 keys.append(self._next._replace(row=self._next.row - 1))
         acid_tail = replace(
             self._tail,
@@ -682,15 +693,17 @@ def _united(parts: Sequence[tuple[bytes, ...]], nothing: tuple[bytes, ...]) -> t
 
 
 def _acid_stripe_footer(footer: Message, new: NewColumns) -> Message:
-    listed = [stream.describe() for stream in new.index]
+    descriptions = [stream.describe() for stream in new.index]
     for stream in footer.all_messages(StripeField.STREAMS):
         column = stream.number(StripeField.STREAM_COLUMN)
-        listed.append(stream.with_numbers({StripeField.STREAM_COLUMN: column + _SHIFT}).encode())
-    listed += [stream.describe() for stream in new.data]
+        descriptions.append(
+            stream.with_numbers({StripeField.STREAM_COLUMN: column + _SHIFT}).encode()
+        )
+    descriptions += [stream.describe() for stream in new.data]
     encodings = [describe_encoding(Encoding.DIRECT)]
     encodings += [describe_encoding(Encoding.DIRECT_V2)] * len(KEY_COLUMNS)
     encodings += footer.all_data(StripeField.ENCODINGS)
-    result = Message((StripeField.STREAMS, DATA, data) for data in listed)
+    result = Message((StripeField.STREAMS, DATA, data) for data in descriptions)
     result.fields += [(StripeField.ENCODINGS, DATA, data) for data in encodings]
     result.fields += footer.without(StripeField.STREAMS, StripeField.ENCODINGS).fields
     return result

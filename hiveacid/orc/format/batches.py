@@ -101,8 +101,8 @@ class Lengths:
         self.total += total
         self.largest = max(self.largest, largest)
 
-    def _number(self, encoded: int) -> int:
-        return unzigzag(encoded) if self.signed else encoded
+    def _number(self, encoded_value: int) -> int:
+        return unzigzag(encoded_value) if self.signed else encoded_value
 
     def _add_runs(self, plain: bytes) -> None:
         padded = plain + bytes(8)
@@ -179,8 +179,8 @@ class Lengths:
         whole = widths == _BYTE
         if not self.signed and whole.any():
             self._add_bytes(octets, places[whole] + 2, counts[whole])
-            others = ~whole
-            places, counts, widths = places[others], counts[others], widths[others]
+            other_runs = ~whole
+            places, counts, widths = places[other_runs], counts[other_runs], widths[other_runs]
         number_of_run = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
         widths = np.repeat(widths, counts)
         bits = number_of_run * widths
@@ -278,9 +278,9 @@ class Lengths:
             self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
             return position
         steps, position = _unpacked(plain, position, max(count - 2, 0), width)
-        rest = [int(value) if step >= 0 else -int(value) for value in steps]
+        later_steps = [int(value) if step >= 0 else -int(value) for value in steps]
         value, values = base, [base]
-        for difference in [step, *rest]:
+        for difference in [step, *later_steps]:
             value += difference
             values.append(value)
         self._add(count, sum(values), min(values), max(values))
@@ -413,7 +413,7 @@ class _Stripe:
         for column, type_ in enumerate(self._tail.types):
             message = Message.decode(type_)
             kind = message.number(TypeField.KIND)
-            mine = inside = values.get(column, _Values(rows, 1))
+            mine = child_values = values.get(column, _Values(rows, 1))
             everything += mine.all * _VALUE_MEMORY
             row += mine.of_row * _VALUE_MEMORY
             if kind in _TEXTS:
@@ -421,10 +421,10 @@ class _Stripe:
                 everything += texts
                 row += min(mine.of_row * longest, texts)
             elif kind in _LISTS:
-                inside = self._elements(column, mine)
+                child_values = self._elements(column, mine)
             elif kind == TypeKind.DECIMAL:
                 self._check_scales(column, message.number(TypeField.PRECISION))
-            values |= dict.fromkeys(message.all_numbers(TypeField.SUBTYPES), inside)
+            values |= dict.fromkeys(message.all_numbers(TypeField.SUBTYPES), child_values)
         if everything <= memory:
             return max(rows, 1)
         if row > memory:
@@ -470,8 +470,8 @@ class _Stripe:
         stream = self._streams.get((kind, column))
         if stream is None:
             return Lengths()
-        encoded = read_exactly(self._source, stream.offset, stream.length)
-        plain = self._tail.compression.decompress(encoded)
+        encoded_stream = read_exactly(self._source, stream.offset, stream.length)
+        plain = self._tail.compression.decompress(encoded_stream)
         version = 1 if self._encodings[column].number(1) in _OLD else 2
         return Lengths.of(plain, version=version, signed=signed)
 
@@ -538,21 +538,21 @@ def read_batches(
     from pyarrow import ArrowException, PythonFile
     from pyarrow.dataset import OrcFileFormat
 
-    chosen = range(len(tail.stripes)) if stripes is None else stripes
-    if not chosen:
+    stripe_numbers = range(len(tail.stripes)) if stripes is None else stripes
+    if not stripe_numbers:
         return
     if columns is None:
         _check_types(tail)
-        rows = min(rows, _rows_of_a_batch(tail, chosen))
-        for number in chosen:
+        rows = min(rows, _rows_of_a_batch(tail, stripe_numbers))
+        for number in stripe_numbers:
             allowed = rows_at_a_time(source, tail, number)
             # A whole stripe is no limit: the last one is often small.
             if allowed < tail.stripes[number].rows:
                 rows = min(rows, allowed)
     else:
-        for number in chosen:
+        for number in stripe_numbers:
             StripeFooter.read(source, tail, tail.stripes[number])
-    view = FileOfStripes(source, tail, chosen)
+    view = FileOfStripes(source, tail, stripe_numbers)
     lent = _LentFile(view)
     batches: Iterator[Any] = iter(())
     try:
@@ -565,8 +565,8 @@ def read_batches(
             if batch.num_rows:
                 yield batch
     except (ArrowException, OSError, ValueError) as error:
-        why = str(error).rstrip(".")
-        raise CorruptFile(f"The ORC library cannot read the file: {why}.") from error
+        reason = str(error).rstrip(".")
+        raise CorruptFile(f"The ORC library cannot read the file: {reason}.") from error
     finally:
         # The read-ahead thread must end before the caller closes the file.
         view.close()
@@ -699,9 +699,9 @@ class FileOfStripes(FileOfPieces):
     """
 
     def __init__(self, source: Source, tail: OrcTail, stripes: Sequence[int]) -> None:
-        shown = with_stripes(tail, stripes)
-        content = max((stripe.offset + stripe.length for stripe in shown.stripes), default=0)
-        super().__init__(source, [(0, content), shown.encode(content)])
+        view_tail = with_stripes(tail, stripes)
+        content = max((stripe.offset + stripe.length for stripe in view_tail.stripes), default=0)
+        super().__init__(source, [(0, content), view_tail.encode(content)])
 
 
 def with_stripes(tail: OrcTail, stripes: Sequence[int]) -> OrcTail:
@@ -727,20 +727,20 @@ def with_other_stripes(
         The presented file, and its tail.
     """
     pieces: list[Piece] = [MAGIC]
-    shown: list[Stripe] = []
+    new_stripes: list[Stripe] = []
     position = len(MAGIC)
-    for other in stripes:
-        pieces += [*other.index, *other.data, other.footer]
+    for stripe in stripes:
+        pieces += [*stripe.index, *stripe.data, stripe.footer]
         new = replace(
-            other.stripe,
+            stripe.stripe,
             offset=position,
-            index_length=sum(map(length_of, other.index)),
-            data_length=sum(map(length_of, other.data)),
-            footer_length=len(other.footer),
+            index_length=sum(map(length_of, stripe.index)),
+            data_length=sum(map(length_of, stripe.data)),
+            footer_length=len(stripe.footer),
         )
         position += new.length
-        shown.append(new)
-    shown_tail = replace(tail, stripes=tuple(shown))
+        new_stripes.append(new)
+    shown_tail = replace(tail, stripes=tuple(new_stripes))
     return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
 
 

@@ -18,36 +18,35 @@ from hiveacid.orc.format.streams import StripeFooter, describe_stream, new_foote
 from hiveacid.orc.format.tail import OrcTail, Stripe
 
 
-def read_columns(
-    source: Source, names: Sequence[str], length: int | None = None
-) -> Generator[Any, None, None]:
+def read_columns(source: Source, names: Sequence[str]) -> Generator[Any, None, None]:
     """Read columns outside of others as batches, with the names and in the order that are given.
 
     Args:
         source: The file; see ``read_batches``.
         names: The names, in any case.
-        length: The number of valid bytes; by default all.
 
     Raises:
         CorruptFile: The file does not decode, or has no such column.
         BeyondArrow: A value is not representable in Arrow.
     """
-    tail = OrcTail.read(source, length)
+    tail = OrcTail.read(source)
     numbers = Message.decode(tail.types[0]).all_numbers(TypeField.SUBTYPES)
-    stored = [name.decode(errors="replace") for name in field_names(tail.types[0])]
-    places = {name.lower(): place for place, name in reversed([*enumerate(stored)])}
-    exact = {name: place for place, name in reversed([*enumerate(stored)])}
+    stored_names = [name.decode(errors="replace") for name in field_names(tail.types[0])]
+    places = {name.lower(): place for place, name in reversed([*enumerate(stored_names)])}
+    exact = {name: place for place, name in reversed([*enumerate(stored_names)])}
     try:
-        chosen = [exact.get(name, places.get(name.lower(), -1)) for name in names]
-        view, shown = only_columns(source, tail, [numbers[place] for place in chosen if place >= 0])
+        column_places = [exact.get(name, places.get(name.lower(), -1)) for name in names]
+        view, view_tail = only_columns(
+            source, tail, [numbers[place] for place in column_places if place >= 0]
+        )
     except IndexError:
         raise CorruptFile("The columns of the ORC file have no types.") from None
-    if min(chosen, default=-1) < 0:
+    if min(column_places, default=-1) < 0:
         raise CorruptFile(f"The ORC file lacks one of the columns {', '.join(names)}.")
-    with closing(read_batches(view, shown)) as batches:
+    with closing(read_batches(view, view_tail)) as batches:
         for batch in batches:
-            order = sorted({*chosen})
-            columns = [batch.column(order.index(place)) for place in chosen]
+            order = sorted({*column_places})
+            columns = [batch.column(order.index(place)) for place in column_places]
             yield type(batch).from_arrays(columns, names=[*names])
 
 
@@ -65,18 +64,18 @@ def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tup
     Raises:
         CorruptFile: A stripe contradicts its metadata.
     """
-    chosen = _Chosen.of(tail.types, columns)
-    if len(chosen.places) == len(tail.types):
+    selection = _Chosen.of(tail.types, columns)
+    if len(selection.places) == len(tail.types):
         return source, tail
-    shown = replace(
+    view_tail = replace(
         tail,
         stride=0,
-        types=chosen.types,
-        stripe_statistics=tuple(map(chosen.statistics, tail.stripe_statistics)),
-        file_statistics=chosen.statistics(tail.file_statistics),
+        types=selection.types,
+        stripe_statistics=tuple(map(selection.statistics, tail.stripe_statistics)),
+        file_statistics=selection.statistics(tail.file_statistics),
     )
-    stripes = (chosen.of_stripe(source, tail, stripe) for stripe in tail.stripes)
-    return with_other_stripes(source, shown, stripes)
+    stripes = (selection.of_stripe(source, tail, stripe) for stripe in tail.stripes)
+    return with_other_stripes(source, view_tail, stripes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +98,32 @@ class _Chosen:
             for parent, message in enumerate(messages)
             for child in message.all_numbers(TypeField.SUBTYPES)
         }
-        kept = {0}
+        ancestors = {0}
         for column in columns:
-            above = column
-            while above in parents:
-                kept.add(above)
-                above = parents[above]
-        inside = set(columns)
+            ancestor = column
+            while ancestor in parents:
+                ancestors.add(ancestor)
+                ancestor = parents[ancestor]
+        descendants = set(columns)
         # In the order of their numbers, so that all that is below follows.
         for column in range(len(types)):
-            if parents.get(column) in inside:
-                inside.add(column)
-        places = {old: new for new, old in enumerate(sorted(kept | inside))}
+            if parents.get(column) in descendants:
+                descendants.add(column)
+        places = {old: new for new, old in enumerate(sorted(ancestors | descendants))}
         return cls(tuple(_moved(messages[old], places) for old in places), places)
 
     def of_stripe(self, source: Source, tail: OrcTail, stripe: Stripe) -> OtherStripe:
         """Return a stripe of only these columns, without row indexes."""
         footer = StripeFooter.read(source, tail, stripe)
         streams = [stream for stream in footer.data if stream.column in self.places]
-        described = [
+        descriptions = [
             describe_stream(stream.kind, self.places[stream.column], stream.length)
             for stream in streams
         ]
         encodings = [footer.encodings[old] for old in self.places]
-        encoded = new_footer(described, encodings, footer.clock)
-        data = _joined((each.offset, each.length) for each in streams)
-        return OtherStripe(stripe, (), data, tail.compression.compress(encoded))
+        encoded_footer = new_footer(descriptions, encodings, footer.clock)
+        data = _joined((stream.offset, stream.length) for stream in streams)
+        return OtherStripe(stripe, (), data, tail.compression.compress(encoded_footer))
 
     def statistics(self, columns: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Select the statistics of these columns."""
@@ -133,24 +132,24 @@ class _Chosen:
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Combine adjacent ranges of a file."""
-    joined: list[tuple[int, int]] = []
+    joined_ranges: list[tuple[int, int]] = []
     for offset, length in ranges:
-        if joined and sum(joined[-1]) == offset:
-            joined[-1] = (joined[-1][0], joined[-1][1] + length)
+        if joined_ranges and sum(joined_ranges[-1]) == offset:
+            joined_ranges[-1] = (joined_ranges[-1][0], joined_ranges[-1][1] + length)
         else:
-            joined.append((offset, length))
-    return joined
+            joined_ranges.append((offset, length))
+    return joined_ranges
 
 
 def _moved(type_: Message, places: Mapping[int, int]) -> bytes:
-    inside = type_.all_numbers(TypeField.SUBTYPES)
-    if not inside:
+    subtypes = type_.all_numbers(TypeField.SUBTYPES)
+    if not subtypes:
         return type_.encode()
     names = type_.all_data(TypeField.FIELD_NAMES)
-    moved = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
-    kept = [column for column in inside if column in places]
-    moved.add_data(TypeField.SUBTYPES, pack(places[column] for column in kept))
-    for column, name in zip(inside, names, strict=False):
+    moved_type = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
+    kept_columns = [column for column in subtypes if column in places]
+    moved_type.add_data(TypeField.SUBTYPES, pack(places[column] for column in kept_columns))
+    for column, name in zip(subtypes, names, strict=False):
         if column in places:
-            moved.add_data(TypeField.FIELD_NAMES, name)
-    return moved.encode()
+            moved_type.add_data(TypeField.FIELD_NAMES, name)
+    return moved_type.encode()

@@ -46,10 +46,10 @@ def read_exactly(source: Source, offset: int, length: int) -> bytes:
     source.seek(offset)
     data = source.read(length)
     while len(data) < length:
-        more = source.read(length - len(data))
-        if not more:
+        chunk = source.read(length - len(data))
+        if not chunk:
             raise CorruptFile(f"The file ends before byte {offset + length}, which it refers to.")
-        data += more
+        data += chunk
     return data
 
 
@@ -79,10 +79,10 @@ class Output:
         """Append bytes."""
         self.position += len(data)
         while data:
-            taken = self._sink.write(data)
-            if not isinstance(taken, int) or taken >= len(data):
+            byte_count = self._sink.write(data)
+            if not isinstance(byte_count, int) or byte_count >= len(data):
                 return
-            data = data[taken:]
+            data = data[byte_count:]
 
     def copy(self, source: Source, offset: int, length: int) -> None:
         """Append a range of another file."""
@@ -107,13 +107,13 @@ class Output:
         copied = 0
         while copied < length:
             # The position of the source remains, as its other readers expect.
-            wanted = buffer[: length - copied]
-            step = os.preadv(source_file.fileno(), [wanted], offset + copied)
+            window = buffer[: length - copied]
+            step = os.preadv(source_file.fileno(), [window], offset + copied)
             if step == 0:
                 break
-            written = 0
-            while written < step:
-                written += os.write(sink_file.fileno(), buffer[written:step])
+            written_bytes = 0
+            while written_bytes < step:
+                written_bytes += os.write(sink_file.fileno(), buffer[written_bytes:step])
             copied += step
         self.position += copied
         return copied
@@ -148,14 +148,14 @@ class Codec(IntEnum):
         try:
             return cls[name.strip().upper()]
         except KeyError:
-            known = ", ".join(codec.name.lower() for codec in cls)
-            raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
+            codec_names = ", ".join(codec.name.lower() for codec in cls)
+            raise UnsupportedFile(f"ORC has no codec '{name}'; it has {codec_names}.") from None
 
     @classmethod
     def stated(cls, name: str | None) -> "Codec | None":
         """Return the codec that the table property states; None without one that can be written."""
-        known = cls.__members__.get((name or "").strip().upper())
-        return None if known is cls.LZO else known
+        codec = cls.__members__.get((name or "").strip().upper())
+        return None if codec is cls.LZO else codec
 
 
 # The names of codecs in Arrow.
@@ -210,12 +210,12 @@ class Compression:
         """Compress a stream."""
         return self.chunks(plain).data
 
-    def decompress(self, encoded: bytes, most: int = LARGEST_STREAM) -> bytes:
+    def decompress(self, encoded_stream: bytes, limit: int = LARGEST_STREAM) -> bytes:
         """Read a whole stream back.
 
         Args:
-            encoded: The stream.
-            most: The maximum number of bytes.
+            encoded_stream: The stream.
+            limit: The maximum number of bytes.
 
         Raises:
             CorruptFile: The stream does not decode, or one of its chunks is longer than the file
@@ -223,23 +223,23 @@ class Compression:
             UnsupportedFile: The stream is too long for memory.
         """
         if self.codec is Codec.NONE:
-            return encoded
+            return encoded_stream
         plain: list[bytes] = []
         size = 0
-        for block in self._plain_blocks(encoded):
+        for block in self._plain_blocks(encoded_stream):
             size += len(block)
-            if size > most:
-                raise UnsupportedFile(f"A part of the ORC file is longer than {most >> 20} MB.")
+            if size > limit:
+                raise UnsupportedFile(f"A part of the ORC file is longer than {limit >> 20} MB.")
             plain.append(block)
         return b"".join(plain)
 
-    def plain_limit(self, encoded: bytes) -> int:
+    def plain_limit(self, encoded_stream: bytes) -> int:
         """Return the maximum number of bytes of a decompressed stream."""
         if self.codec is Codec.NONE:
-            return len(encoded)
+            return len(encoded_stream)
         limit = position = 0
-        while position < len(encoded):
-            header = int.from_bytes(encoded[position : position + 3], "little")
+        while position < len(encoded_stream):
+            header = int.from_bytes(encoded_stream[position : position + 3], "little")
             limit += header >> 1 if header & 1 else self.block_size
             position += 3 + (header >> 1)
         return limit
@@ -254,12 +254,12 @@ class Compression:
         chunk = min(offset // self.chunk_size, len(chunks.starts) - 1)
         return [chunks.starts[chunk], offset - chunk * self.chunk_size]
 
-    def _plain_blocks(self, encoded: bytes) -> Iterator[bytes]:
+    def _plain_blocks(self, encoded_stream: bytes) -> Iterator[bytes]:
         position = 0
-        while position < len(encoded):
-            header = int.from_bytes(encoded[position : position + 3], "little")
+        while position < len(encoded_stream):
+            header = int.from_bytes(encoded_stream[position : position + 3], "little")
             position += 3
-            body = encoded[position : position + (header >> 1)]
+            body = encoded_stream[position : position + (header >> 1)]
             if len(body) < header >> 1:
                 raise CorruptFile("A compressed part of an ORC file is cut short.")
             position += len(body)
@@ -341,11 +341,11 @@ def _pyarrow() -> Any:
     return pa
 
 
-def _decompress_lz4(body: bytes, most: int) -> bytes:
+def _decompress_lz4(body: bytes, limit: int) -> bytes:
     # The block lacks the length of its plain form, which library calls require.
     plain = bytearray()
     position = 0
-    while position < len(body) and len(plain) < most:
+    while position < len(body) and len(plain) < limit:
         token = body[position]
         literals, position = _lz4_length(body, position + 1, token >> 4)
         if literals > len(body) - position:
@@ -356,7 +356,7 @@ def _decompress_lz4(body: bytes, most: int) -> bytes:
             break
         distance = int.from_bytes(body[position : position + 2], "little")
         length, position = _lz4_length(body, position + 2, token & 0x0F)
-        length = min(length + 4, most)
+        length = min(length + 4, limit)
         start = len(plain) - distance
         if start < 0 or distance == 0:
             raise ValueError("lz4 refers to data before the block")

@@ -173,10 +173,10 @@ def with_column_names(types: tuple[bytes, ...], columns: MappedColumns) -> tuple
     if [name.lower() for name in new] == [name.lower() for name in old]:
         return types
     row = _row_of(types)
-    named = Message.decode(types[row]).without(TypeField.FIELD_NAMES)
+    named_row = Message.decode(types[row]).without(TypeField.FIELD_NAMES)
     for name in new:
-        named.add_data(TypeField.FIELD_NAMES, name.encode(errors="surrogateescape"))
-    return (*types[:row], named.encode(), *types[row + 1 :])
+        named_row.add_data(TypeField.FIELD_NAMES, name.encode(errors="surrogateescape"))
+    return (*types[:row], named_row.encode(), *types[row + 1 :])
 
 
 def _row_of(types: Sequence[bytes]) -> EnvelopeColumn:
@@ -187,8 +187,10 @@ def _move_subtypes(type_: bytes) -> bytes:
     message = Message.decode(type_)
     if not message.has(TypeField.SUBTYPES):
         return type_
-    moved = pack(subtype + len(FIELDS) for subtype in message.all_numbers(TypeField.SUBTYPES))
+    moved_subtypes = pack(
+        subtype + len(FIELDS) for subtype in message.all_numbers(TypeField.SUBTYPES)
+    )
     fields = message.without(TypeField.SUBTYPES).fields
     kind = [field for field in fields if field[0] == TypeField.KIND]
-    rest = [field for field in fields if field[0] != TypeField.KIND]
-    return Message([*kind, (TypeField.SUBTYPES, DATA, moved), *rest]).encode()
+    other_fields = [field for field in fields if field[0] != TypeField.KIND]
+    return Message([*kind, (TypeField.SUBTYPES, DATA, moved_subtypes), *other_fields]).encode()

@@ -143,9 +143,9 @@ def joint_writer(writers: set[Writer]) -> Writer:
 
 
 def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
-    (first_name, first), *others = files
+    (first_name, first), *other_files = files
     types = first.types
-    for name, tail in others:
+    for name, tail in other_files:
         common = joint_types(types, tail.types)
         if common is None:
             raise UnsupportedFile(f"{first_name} and {name} have rows of different types.")
@@ -155,39 +155,45 @@ def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
 
 # Thousands of files have the same types.
 @lru_cache(maxsize=64)
-def _store_alike(some: tuple[bytes, ...], others: tuple[bytes, ...]) -> bool:
-    return joint_types(some, others) is not None and all(
+def _store_alike(first_types: tuple[bytes, ...], second_types: tuple[bytes, ...]) -> bool:
+    return joint_types(first_types, second_types) is not None and all(
         # Texts of such columns are padded with blanks to a fixed length, also in searches.
-        _char_length(one) == _char_length(other)
-        for one, other in zip(some, others, strict=True)
+        _char_length(first_type) == _char_length(second_type)
+        for first_type, second_type in zip(first_types, second_types, strict=True)
     )
 
 
-def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:
+def joint_types(
+    first_types: Sequence[bytes], second_types: Sequence[bytes]
+) -> tuple[bytes, ...] | None:
     """Return types common to the columns of two files, unless they are incompatible.
 
     All kinds of text have the same bytes. Names may differ by case, as they do in Hive.
     """
     joint = []
-    for one, other in zip_longest(some, others):
-        common = one if one == other else _joint_type(one or b"", other or b"")
+    for first_type, second_type in zip_longest(first_types, second_types):
+        common = (
+            first_type
+            if first_type == second_type
+            else _joint_type(first_type or b"", second_type or b"")
+        )
         if common is None:
             return None
         joint.append(common)
     return tuple(joint)
 
 
-def _joint_type(one: bytes, other: bytes) -> bytes | None:
-    first, second = Message.decode(one), Message.decode(other)
-    if not one or not other or _shape(first) != _shape(second):
+def _joint_type(first_type: bytes, second_type: bytes) -> bytes | None:
+    first, second = Message.decode(first_type), Message.decode(second_type)
+    if not first_type or not second_type or _shape(first) != _shape(second):
         return None
     kinds = {message.number(TypeField.KIND) for message in (first, second)}
     if len(kinds) > 1:
-        rest = first.without(TypeField.KIND, TypeField.MAXIMUM_LENGTH)
-        return Message([(TypeField.KIND, VARINT, TypeKind.STRING), *rest.fields]).encode()
+        other_fields = first.without(TypeField.KIND, TypeField.MAXIMUM_LENGTH)
+        return Message([(TypeField.KIND, VARINT, TypeKind.STRING), *other_fields.fields]).encode()
     length = max(message.number(TypeField.MAXIMUM_LENGTH) for message in (first, second))
     if not length or length == first.number(TypeField.MAXIMUM_LENGTH):
-        return one
+        return first_type
     return first.with_numbers({TypeField.MAXIMUM_LENGTH: length}).encode()
 
 
@@ -225,10 +231,10 @@ def needed_calendar(tail: OrcTail) -> int | None:
     return _calendar(tail)
 
 
-def _is_modern(kind: int, encoded: bytes) -> bool:
+def _is_modern(kind: int, encoded_statistics: bytes) -> bool:
     if kind not in _CALENDAR_KINDS:
         return True
-    statistics = Message.decode(encoded)
+    statistics = Message.decode(encoded_statistics)
     if statistics.number(COUNT, -1) == 0:
         return True
     if kind == TypeKind.DATE:

@@ -46,14 +46,14 @@ def without_pandas() -> Iterator[None]:
     The import takes memory, and as long as a small change. Use this in processes that run only code
     of this package, which works without pandas. If Arrow is imported already, it has no effect.
     """
-    hidden = _Hidden()
+    import_hook = _Hidden()
     if not {"pandas", "pyarrow"} & sys.modules.keys():
-        sys.meta_path.insert(0, hidden)
+        sys.meta_path.insert(0, import_hook)
     try:
         yield
     finally:
-        if hidden in sys.meta_path:
-            sys.meta_path.remove(hidden)
+        if import_hook in sys.meta_path:
+            sys.meta_path.remove(import_hook)
 
 
 class _Hidden(MetaPathFinder):

@@ -26,12 +26,12 @@ def varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return bytes((value,))
     value &= 0xFFFF_FFFF_FFFF_FFFF
-    encoded = bytearray()
+    octets = bytearray()
     while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
+        octets.append(value & 0x7F | 0x80)
         value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    octets.append(value)
+    return bytes(octets)
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -108,16 +108,16 @@ class Message:
 
     def encode(self) -> bytes:
         """Write the message."""
-        encoded = bytearray()
+        octets = bytearray()
         for number, wire_type, value in self.fields:
-            encoded += varint(number << 3 | wire_type)
+            octets += varint(number << 3 | wire_type)
             if isinstance(value, int):
-                encoded += varint(value)
+                octets += varint(value)
             else:
                 if wire_type == DATA:
-                    encoded += varint(len(value))
-                encoded += value
-        return bytes(encoded)
+                    octets += varint(len(value))
+                octets += value
+        return bytes(octets)
 
     def has(self, number: int) -> bool:
         """Return whether the field is present."""
@@ -203,14 +203,14 @@ class Message:
 
     def with_numbers(self, values: dict[int, int]) -> "Message":
         """A copy with integer fields replaced in place, or appended if they are absent."""
-        replaced = Message(
+        new_message = Message(
             (field[0], VARINT, values[field[0]]) if field[0] in values else field
             for field in self.fields
         )
         for number, value in values.items():
-            if not replaced.has(number):
-                replaced.add_number(number, value)
-        return replaced
+            if not new_message.has(number):
+                new_message.add_number(number, value)
+        return new_message
 
     def with_data(self, values: dict[int, bytes]) -> "Message":
         """A copy with fields of bytes, texts or messages replaced in place."""

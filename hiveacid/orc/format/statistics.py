@@ -109,14 +109,14 @@ def known_statistics(
         rows: The rows of the stripe or of the file.
         types: The types of the file.
     """
-    unknown = (UNKNOWN,) * len(types)
+    unknown_columns = (UNKNOWN,) * len(types)
     if len(columns) != len(types) or Message.decode(columns[0]).number(COUNT, -1) != rows:
-        return unknown
+        return unknown_columns
     if is_envelope(types):
         row = Message.decode(columns[EnvelopeColumn.ROW])
         count = row.number(COUNT, -1)
         if count != rows and not (0 <= count < rows and row.number(HAS_NULL, 1)):
-            return (*columns[: EnvelopeColumn.ROW], *unknown[EnvelopeColumn.ROW :])
+            return (*columns[: EnvelopeColumn.ROW], *unknown_columns[EnvelopeColumn.ROW :])
     return columns
 
 
@@ -159,13 +159,13 @@ def merge(parts: Sequence[Message]) -> bytes:
     if not _all_have(parts, COUNT):
         return UNKNOWN
     united = Message().add_number(COUNT, sum(part.number(COUNT) for part in parts))
-    filled = [part for part in parts if part.number(COUNT) > 0]
+    filled_parts = [part for part in parts if part.number(COUNT) > 0]
     for field, union in _UNIONS:
-        details = [part.message(field) for part in filled]
-        known = [detail for detail in details if detail is not None]
-        if not known or len(known) < len(filled):
+        details = [part.message(field) for part in filled_parts]
+        known_details = [detail for detail in details if detail is not None]
+        if not known_details or len(known_details) < len(filled_parts):
             continue
-        merged = union(known)
+        merged = union(known_details)
         if merged is not None and merged.fields:
             united.add_data(field, merged.encode())
     # Statistics without the flag come from writers that did not keep it.
@@ -216,7 +216,7 @@ def reliable_statistics(statistics: bytes) -> bytes:
 
 
 def _misleads(texts: Message) -> bool:
-    low, high = _bound(texts, exact=1, cut=4), _bound(texts, exact=2, cut=5)
+    low, high = _bound(texts, exact=1, cut_field=4), _bound(texts, exact=2, cut_field=5)
     return bool(
         (low is not None and _LAST_OF_PLANE.search(low[0]))
         or (high is not None and _SUPPLEMENTARY.search(high[0]))
@@ -291,8 +291,8 @@ def _doubles(parts: Sequence[Message]) -> Message | None:
 def _strings(parts: Sequence[Message]) -> Message | None:
     # Long values are cut: field 4 then is a lower bound and field 5 an upper bound, in the place
     # of the exact smallest and largest value. At equal bytes the bound must win.
-    lower = [_bound(part, exact=1, cut=4) for part in parts]
-    upper = [_bound(part, exact=2, cut=5) for part in parts]
+    lower = [_bound(part, exact=1, cut_field=4) for part in parts]
+    upper = [_bound(part, exact=2, cut_field=5) for part in parts]
     known_lower = [bound for bound in lower if bound is not None]
     known_upper = [bound for bound in upper if bound is not None]
     if len(known_lower) < len(parts) or len(known_upper) < len(parts):
@@ -306,8 +306,8 @@ def _strings(parts: Sequence[Message]) -> Message | None:
     return merged
 
 
-def _bound(part: Message, *, exact: int, cut: int) -> tuple[bytes, int] | None:
-    for field in (exact, cut):
+def _bound(part: Message, *, exact: int, cut_field: int) -> tuple[bytes, int] | None:
+    for field in (exact, cut_field):
         value = part.data(field)
         if value is not None:
             return value, field

@@ -220,21 +220,21 @@ def arithmetic_runs(first: int, count: int, step: int) -> bytes:
     """Encode `first, first + step, …` as runs of the integer encoding (RLE version 2)."""
     if step == 0:
         return _constant_runs(first, count)
-    encoded = bytearray()
+    octets = bytearray()
     encoded_step = varint(zigzag(step))
     while count > 0:
         length = min(count, _RUN)
-        encoded += _run(first, length, encoded_step)
+        octets += _run(first, length, encoded_step)
         first += step * length
         count -= length
-    return bytes(encoded)
+    return bytes(octets)
 
 
 @lru_cache(maxsize=256)
 def _constant_runs(value: int, count: int) -> bytes:
     # Most row groups of a file repeat the same write id and bucket the same number of times.
-    full, rest = divmod(count, _RUN)
-    return _run(value, _RUN, b"\0") * full + (_run(value, rest, b"\0") if rest else b"")
+    full, remainder = divmod(count, _RUN)
+    return _run(value, _RUN, b"\0") * full + (_run(value, remainder, b"\0") if remainder else b"")
 
 
 def _run(first: int, length: int, encoded_step: bytes) -> bytes:
@@ -247,22 +247,22 @@ def _run(first: int, length: int, encoded_step: bytes) -> bytes:
 
 def integer_runs(values: Integers) -> bytes:
     """Encode any integers; values that never decrease, as sorted keys do, take little room."""
-    encoded = bytearray()
+    octets = bytearray()
     for start in range(0, len(values), _RUN):
         run = values[start : start + _RUN]
         steps = np.diff(run)
         if len(run) < 3 or int(steps.min()) < 0:
-            encoded += _direct_run(run)
+            octets += _direct_run(run)
         elif steps[0] == steps.min() == steps.max():
-            encoded += _run(int(run[0]), len(run), varint(zigzag(int(steps[0]))))
+            octets += _run(int(run[0]), len(run), varint(zigzag(int(steps[0]))))
         else:
             # The first step is stored apart. Width 1 is not allowed here: its code means that
             # all steps are equal.
             width = _width(max(int(steps[1:].max()), 2))
-            encoded += _header(_DELTA, width, len(run))
-            encoded += varint(zigzag(int(run[0]))) + varint(zigzag(int(steps[0])))
-            encoded += _pack_bits(steps[1:].astype(np.uint64), width)
-    return bytes(encoded)
+            octets += _header(_DELTA, width, len(run))
+            octets += varint(zigzag(int(run[0]))) + varint(zigzag(int(steps[0])))
+            octets += _pack_bits(steps[1:].astype(np.uint64), width)
+    return bytes(octets)
 
 
 def _direct_run(run: Integers) -> bytes:
@@ -272,8 +272,8 @@ def _direct_run(run: Integers) -> bytes:
 
 
 def _width(largest: int) -> int:
-    needed = max(1, largest.bit_length())
-    return next(width for width in WIDTHS if width >= needed)
+    bit_count = max(1, largest.bit_length())
+    return next(width for width in WIDTHS if width >= bit_count)
 
 
 def _header(encoding: int, width: int, length: int) -> bytes:
@@ -287,13 +287,13 @@ def _pack_bits(unsigned: NDArray[np.uint64], width: int) -> bytes:
 
 def null_flags(count: int) -> bytes:
     """Encode the flags of `count` nulls: one zero bit each, as runs of equal bytes."""
-    full, rest = divmod((count + 7) // 8, _NULLS_PER_RUN)
-    encoded = bytes((_NULLS_PER_RUN - 3, 0)) * full
-    if rest >= 3:
-        encoded += bytes((rest - 3, 0))
-    elif rest:
-        encoded += bytes((_LITERALS - rest,)) + bytes(rest)
-    return encoded
+    full, remainder = divmod((count + 7) // 8, _NULLS_PER_RUN)
+    octets = bytes((_NULLS_PER_RUN - 3, 0)) * full
+    if remainder >= 3:
+        octets += bytes((remainder - 3, 0))
+    elif remainder:
+        octets += bytes((_LITERALS - remainder,)) + bytes(remainder)
+    return octets
 
 
 def null_flag_position(row: int) -> tuple[int, int, int]:
@@ -367,9 +367,9 @@ def encode_integers(values: Integers, *, signed: bool) -> EncodedIntegers:
         padded[:count] = values
         padded[count:] = values[-1]
     table = padded.reshape(blocks, _RUN)
-    least, most = table.min(axis=1), table.max(axis=1)
-    smallest, largest = int(least.min()), int(most.max())
-    ranges = zip(least.tolist(), most.tolist(), strict=True)
+    least, maxima = table.min(axis=1), table.max(axis=1)
+    smallest, largest = int(least.min()), int(maxima.max())
+    ranges = zip(least.tolist(), maxima.tolist(), strict=True)
     widths = [_width_of_range(*range_, signed) for range_ in ranges]
     special = _special_runs(table, count, widths, signed) if largest - smallest < _SAFE else {}
     unsigned = _zigzag(table, smallest, signed)
@@ -403,11 +403,11 @@ def exact_sum(values: Integers, smallest: int, largest: int) -> int:
 def _constants(value: int, count: int, signed: bool) -> bytes:
     if signed:
         return arithmetic_runs(value, count, 0)
-    full, rest = divmod(count, _RUN)
-    encoded = _arithmetic_run(value, 0, _RUN, signed) * full
-    if rest == 1:
-        return encoded + _direct_runs(np.array([[value]], np.uint64), _WIDTH_OF[64], 1)
-    return encoded + (_arithmetic_run(value, 0, rest, signed) if rest else b"")
+    full, remainder = divmod(count, _RUN)
+    octets = _arithmetic_run(value, 0, _RUN, signed) * full
+    if remainder == 1:
+        return octets + _direct_runs(np.array([[value]], np.uint64), _WIDTH_OF[64], 1)
+    return octets + (_arithmetic_run(value, 0, remainder, signed) if remainder else b"")
 
 
 def _width_of_range(smallest: int, largest: int, signed: bool) -> int:
@@ -453,9 +453,9 @@ def _arithmetic_run(first: int, step: int, length: int, signed: bool) -> bytes:
 def _delta_run(first: int, steps: Integers, width: int, signed: bool) -> bytes:
     length = len(steps) + 1
     head = _DELTA | WIDTHS.index(width) << 1 | (length - 1) >> 8
-    rest = np.zeros(-(-(length - 2) // 8) * 8, np.uint64)
-    rest[: length - 2] = steps[1:]
-    packed = _packed(rest, width)[: -(-(length - 2) * width // 8)]
+    later_steps = np.zeros(-(-(length - 2) // 8) * 8, np.uint64)
+    later_steps[: length - 2] = steps[1:]
+    packed = _packed(later_steps, width)[: -(-(length - 2) * width // 8)]
     return (
         bytes((head, (length - 1) & 0xFF))
         + _base(first, signed)
@@ -477,8 +477,8 @@ def _direct_runs(blocks: NDArray[np.uint64], width: int, last: int) -> bytes:
     full[:, 2:] = _packed(blocks, width).reshape(len(blocks), -1)
     full[-1, 0] = code | (last - 1) >> 8
     full[-1, 1] = (last - 1) & 0xFF
-    encoded = full.tobytes()
-    return encoded[: len(encoded) - (full.shape[1] - 2 - -(-last * width // 8))]
+    octets = full.tobytes()
+    return octets[: len(octets) - (full.shape[1] - 2 - -(-last * width // 8))]
 
 
 def _packed(values: NDArray[np.uint64], width: int) -> NDArray[np.uint8]:
@@ -541,7 +541,7 @@ def _encode(octets: NDArray[np.uint8]) -> tuple[bytes, list[int], list[int]]:
     edges = np.flatnonzero(octets[1:] != octets[:-1]) + 1
     starts = np.concatenate([[0], edges]) if len(octets) else np.zeros(0, np.int64)
     lengths = np.diff(np.append(starts, len(octets)))
-    encoded = bytearray()
+    stream = bytearray()
     firsts: list[int] = []
     places: list[int] = []
     plain = octets.tobytes()
@@ -550,20 +550,20 @@ def _encode(octets: NDArray[np.uint8]) -> tuple[bytes, list[int], list[int]]:
         for first in range(start, end, _MOST_LITERALS):
             part = plain[first : min(first + _MOST_LITERALS, end)]
             firsts.append(first)
-            places.append(len(encoded))
-            encoded.append(256 - len(part))
-            encoded.extend(part)
+            places.append(len(stream))
+            stream.append(256 - len(part))
+            stream.extend(part)
 
-    done = 0
+    position = 0
     long = lengths >= _SHORTEST_RUN
     for start, length in zip(starts[long].tolist(), lengths[long].tolist(), strict=True):
-        literals(done, start)
-        done, end = start, start + length
-        while end - done >= _SHORTEST_RUN:
-            size = min(end - done, _LONGEST_RUN)
-            firsts.append(done)
-            places.append(len(encoded))
-            encoded += bytes((size - _SHORTEST_RUN, plain[done]))
-            done += size
-    literals(done, len(plain))
-    return bytes(encoded), firsts, places
+        literals(position, start)
+        position, end = start, start + length
+        while end - position >= _SHORTEST_RUN:
+            size = min(end - position, _LONGEST_RUN)
+            firsts.append(position)
+            places.append(len(stream))
+            stream += bytes((size - _SHORTEST_RUN, plain[position]))
+            position += size
+    literals(position, len(plain))
+    return bytes(stream), firsts, places

@@ -7,15 +7,12 @@ statistics of each stripe.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import cached_property, lru_cache
-from typing import Any
 
 from hiveacid.errors import CorruptFile, UnsupportedFile, UnsupportedTable
 from hiveacid.foreign.budget import require_few_rows, spend
 from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly
 from hiveacid.orc.format.envelope import (
-    EnvelopeColumn,
     TypeField,
     TypeKind,
     column_names,
@@ -23,12 +20,6 @@ from hiveacid.orc.format.envelope import (
 )
 from hiveacid.orc.format.protobuf import Message, pack
 from hiveacid.orc.format.statistics import (
-    COUNT,
-    DATES,
-    DECIMALS,
-    INTEGERS,
-    STRINGS,
-    decimal_of,
     integer_range,
     known_statistics,
     stored_statistics,
@@ -67,6 +58,8 @@ _MOST_GROUPS = 1 << 17
 # Statistics of this many columns are less useful than the stripes themselves.
 _STATISTICS_OF_A_BYTE = 4
 _STATISTICS_OF_NOTHING = 250_000
+# The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
+FIRST_GREGORIAN_DAY = -141427
 
 
 @lru_cache(maxsize=64)
@@ -83,8 +76,8 @@ def check_types(types: tuple[bytes, ...]) -> None:
         message = Message.decode(type_)
         kind = message.number(TypeField.KIND)
         subtypes = message.all_numbers(TypeField.SUBTYPES)
-        wanted = _SUBTYPES.get(kind, len(subtypes) if kind in _NESTING else 0)
-        if len(subtypes) != wanted:
+        subtype_count = _SUBTYPES.get(kind, len(subtypes) if kind in _NESTING else 0)
+        if len(subtypes) != subtype_count:
             raise CorruptFile(f"The type of column {column} has {len(subtypes)} types within it.")
         for subtype in subtypes:
             # Nested columns come later, and once: a column cannot be a part of itself.
@@ -307,15 +300,15 @@ class OrcTail:
         )
         footer_length = postscript.number(PostScriptField.FOOTER_LENGTH)
         metadata_length = postscript.number(PostScriptField.METADATA_LENGTH)
-        wanted = metadata_length + footer_length + postscript_length + 1
-        if wanted > size:
+        tail_length = metadata_length + footer_length + postscript_length + 1
+        if tail_length > size:
             raise CorruptFile("The ORC file is shorter than its own footer.")
-        if wanted > LARGEST_PART:
-            raise UnsupportedFile(f"The tail of the ORC file has {wanted >> 20} MB.")
-        spend(wanted, "The tail of an ORC file")
-        if wanted > len(end):
-            end = read_exactly(source, size - wanted, wanted)
-        metadata_start = len(end) - wanted
+        if tail_length > LARGEST_PART:
+            raise UnsupportedFile(f"The tail of the ORC file has {tail_length >> 20} MB.")
+        spend(tail_length, "The tail of an ORC file")
+        if tail_length > len(end):
+            end = read_exactly(source, size - tail_length, tail_length)
+        metadata_start = len(end) - tail_length
         footer_start = metadata_start + metadata_length
         footer = Message.decode(
             compression.decompress(end[footer_start : footer_start + footer_length], LARGEST_PART)
@@ -326,7 +319,7 @@ class OrcTail:
         stride = footer.number(FooterField.STRIDE)
         check_stripes(
             [(stripe.offset, stripe.length, stripe.rows) for stripe in stripes],
-            size - wanted,
+            size - tail_length,
             stride,
             footer.number(FooterField.ROWS),
         )
@@ -426,8 +419,10 @@ class OrcTail:
             raise UnsupportedFile(
                 f"A stripe of the ORC file has a footer of {stripe.footer_length >> 20} MB."
             )
-        encoded = read_exactly(source, stripe.offset + stripe.body_length, stripe.footer_length)
-        return Message.decode(self.compression.decompress(encoded, LARGEST_PART))
+        encoded_footer = read_exactly(
+            source, stripe.offset + stripe.body_length, stripe.footer_length
+        )
+        return Message.decode(self.compression.decompress(encoded_footer, LARGEST_PART))
 
     def compressed(self, compression: Compression) -> "OrcTail":
         """The tail of the same file in another compression."""
@@ -444,8 +439,8 @@ class OrcTail:
             raise UnsupportedFile("The ORC file has encrypted columns.")
         version = tuple(self.postscript.all_numbers(PostScriptField.VERSION))
         if version != FILE_VERSION:
-            written = ".".join(map(str, version)) or "unknown"
-            raise UnsupportedFile(f"The ORC file has format version {written}, not 0.12.")
+            version_text = ".".join(map(str, version)) or "unknown"
+            raise UnsupportedFile(f"The ORC file has format version {version_text}, not 0.12.")
 
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
@@ -503,11 +498,11 @@ def _codec(postscript: Message) -> Codec:
 
 
 def _statistics(metadata: Message, stripes: int) -> tuple[tuple[bytes, ...], ...]:
-    encoded = metadata.all_data(1)
-    if len(encoded) > stripes:
+    encoded_stripes = metadata.all_data(1)
+    if len(encoded_stripes) > stripes:
         raise CorruptFile("The ORC file has statistics of stripes that it does not have.")
-    known = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded)
-    return known + ((),) * (stripes - len(known))
+    stripe_statistics = tuple(tuple(Message.decode(data).all_data(1)) for data in encoded_stripes)
+    return stripe_statistics + ((),) * (stripes - len(stripe_statistics))
 
 
 # The ORC types of a table's rows, made from Hive's types
@@ -550,8 +545,13 @@ def spark_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 def _with_spark_type(type_: bytes) -> bytes:
     message = Message.decode(type_)
-    known = [attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)]
-    if message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT or _SPARK_TYPE in known:
+    attribute_names = [
+        attribute.data(1) for attribute in message.all_messages(TypeField.ATTRIBUTES)
+    ]
+    if (
+        message.number(TypeField.KIND) != TypeKind.TIMESTAMP_INSTANT
+        or _SPARK_TYPE in attribute_names
+    ):
         return type_
     return message.add_data(TypeField.ATTRIBUTES, _SPARK_TIMESTAMP.encode()).encode()
 
@@ -595,150 +595,3 @@ def _nest(types: list[bytes], message: Message, kind: TypeKind, *nested: HiveTyp
         subtypes.append(len(types))
         _append(types, type_)
     message.add_number(TypeField.KIND, kind).add_data(TypeField.SUBTYPES, pack(subtypes))
-
-
-# Value ranges of a column in the stripes of a file, as far as the file's tail is reliable.
-#
-# Other writers' statistics are trusted only where all readers trust them: ranges of types other
-# than plain ones count as unknown.
-
-
-# Decimals with no more digits are numbers of 64 bits, but for their point.
-LONG_DIGITS = 18
-
-# The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
-FIRST_GREGORIAN_DAY = -141427
-_EARLIEST = -(1 << 63)
-_EXACT = Context(prec=400)
-# Java's replacement for bytes that are not UTF-8: such a bound is invalid.
-_REPLACED = "\ufffd".encode()
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnRange:
-    """Between which values all that are not null lie, both included.
-
-    Integers are themselves, days count from 1970, decimals are counted in units of their last
-    digit, and texts are their bytes. A stripe without values has no bounds.
-    """
-
-    low: Any = None
-    high: Any = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether all values are null."""
-        return self.low is None
-
-
-def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange | None]:
-    """Return the range of a column in each stripe, as far as it is known.
-
-    Args:
-        tail: The tail of a full ACID file or of a flat one.
-        name: The column's name, in any case.
-        hive_type: Its type in the table.
-    """
-    column = _column_number(tail, name)
-    if column is None or not _stores(Message.decode(tail.types[column]), hive_type):
-        return [None] * len(tail.stripes)
-    return [
-        _range(columns[column], hive_type, tail.is_julian) for columns in tail.stripe_statistics
-    ]
-
-
-def all_values_in(tail: OrcTail, name: str) -> bool:
-    """Return whether a column certainly has a value, and no null, in each row of a file.
-
-    Args:
-        tail: The tail of a full ACID file or of a flat one.
-        name: The column's name, in any case.
-    """
-    column = _column_number(tail, name)
-    return column is not None and all(
-        column < len(columns) and Message.decode(columns[column]).number(COUNT, -1) == stripe.rows
-        for stripe, columns in zip(tail.stripes, tail.stripe_statistics, strict=True)
-    )
-
-
-def _column_number(tail: OrcTail, name: str) -> int | None:
-    """Return the number of a column, unless the file lacks it or has duplicates of it."""
-    root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
-    struct = Message.decode(tail.types[root])
-    names = [
-        field.decode(errors="replace").lower() for field in struct.all_data(TypeField.FIELD_NAMES)
-    ]
-    numbers: Sequence[int] = struct.all_numbers(TypeField.SUBTYPES)
-    if names.count(name.lower()) != 1 or len(names) != len(numbers):
-        return None
-    return numbers[names.index(name.lower())]
-
-
-def _stores(type_: Message, hive_type: HiveType) -> bool:
-    """Return whether a file holds the values that readers show: its type may predate the table's."""
-    kind = type_.number(TypeField.KIND)
-    match hive_type:
-        case Primitive(name) if name in _INTEGERS:
-            return kind in _INTEGER_KINDS[: _INTEGERS.index(name) + 1]
-        case Primitive("string"):
-            return kind == TypeKind.STRING
-        case Primitive("date"):
-            return kind == TypeKind.DATE
-        case Decimal(precision, scale) if precision <= LONG_DIGITS:
-            stored = (type_.number(TypeField.PRECISION), type_.number(TypeField.SCALE))
-            return kind == TypeKind.DECIMAL and stored == (precision, scale)
-    return False
-
-
-def _range(statistics: bytes, hive_type: HiveType, julian: bool) -> ColumnRange | None:
-    message = Message.decode(statistics)
-    if message.number(COUNT, -1) == 0:
-        return ColumnRange()
-    match hive_type:
-        case Decimal(_, scale):
-            return _decimal_range(message.message(DECIMALS), scale)
-        case Primitive("string"):
-            return _text_range(message.message(STRINGS))
-        case Primitive("date"):
-            days = _signed_range(message.message(DATES))
-            return _with_old_days(days) if days and julian else days
-    return _signed_range(message.message(INTEGERS))
-
-
-def _signed_range(values: Message | None) -> ColumnRange | None:
-    if values is None or not (values.has(1) and values.has(2)):
-        return None
-    return ColumnRange(values.signed(1), values.signed(2))
-
-
-def _with_old_days(days: ColumnRange) -> ColumnRange:
-    """Widen a range for days in the other calendar, which remain before the first Gregorian day."""
-    low = days.low if days.low >= FIRST_GREGORIAN_DAY else _EARLIEST
-    return ColumnRange(low, max(days.high, FIRST_GREGORIAN_DAY - 1))
-
-
-def _decimal_range(values: Message | None, scale: int) -> ColumnRange | None:
-    low, high = (values.data(1), values.data(2)) if values is not None else (None, None)
-    if low is None or high is None:
-        return None
-    lowest, highest = (decimal_of(bound).scaleb(scale, _EXACT) for bound in (low, high))
-    return ColumnRange(
-        int(lowest.to_integral_value(ROUND_FLOOR, _EXACT)),
-        int(highest.to_integral_value(ROUND_CEILING, _EXACT)),
-    )
-
-
-def _text_range(values: Message | None) -> ColumnRange | None:
-    """Return the range of texts; for long texts, separate fields hold only bounds.
-
-    Long means more than a kilobyte.
-    """
-    if values is None:
-        return None
-    low = values.data(1) if values.has(1) else values.data(4)
-    high = values.data(2) if values.has(2) else values.data(5)
-    if low is None or high is None or _REPLACED in low or _REPLACED in high:
-        return None
-    return ColumnRange(low, high)

@@ -43,7 +43,7 @@ class DeletedRows:
     """
 
     def __init__(
-        self, batches: Iterable[Keys], *, most: int | None = None, number: int = 0, shares: int = 1
+        self, batches: Iterable[Keys], *, limit: int | None = None, number: int = 0, shares: int = 1
     ) -> None:
         """Collect the events, or a share of them, which bounds the memory.
 
@@ -51,7 +51,7 @@ class DeletedRows:
 
         Args:
             batches: The events.
-            most: The maximum number of events; of more, only those of a smaller share are kept.
+            limit: The maximum number of events; of more, only those of a smaller share are kept.
                 None: no maximum.
             number: The number of the share.
             shares: The number of equal shares.
@@ -62,7 +62,7 @@ class DeletedRows:
         for keys in batches:
             rows.append(self._own(hash_row_ids(keys), number))
             blocks.append(sorted_distinct(hash_row_ids(_blocks(keys))))
-            while most is not None and sum(map(len, rows)) > most:
+            while limit is not None and sum(map(len, rows)) > limit:
                 self.shares *= 2
                 rows = [self._own(sorted_distinct(np.concatenate(rows)), number)]
             if len(blocks) > _MOST_PARTS:
@@ -113,8 +113,8 @@ def _relevant_stripes(tail: OrcTail, write_ids: range) -> Sequence[int]:
     )
     return [
         stripe
-        for stripe, known in ranges
-        if known is None or (known[0] < write_ids.stop and known[1] >= write_ids.start)
+        for stripe, id_range in ranges
+        if id_range is None or (id_range[0] < write_ids.stop and id_range[1] >= write_ids.start)
     ]
 
 
@@ -123,9 +123,9 @@ def _blocks(keys: Keys) -> Keys:
 
 
 def _joined_keys(hashes: list[Hashes]) -> HashSet:
-    joined = np.concatenate([np.empty(0, np.uint64), *hashes])
+    joined_hashes = np.concatenate([np.empty(0, np.uint64), *hashes])
     hashes.clear()
-    return HashSet(joined)
+    return HashSet(joined_hashes)
 
 
 # Arrow decodes up to 32 batches ahead.
@@ -229,8 +229,8 @@ def take_census(
     tail: OrcTail,
     *,
     constraints: RowConstraints | None,
-    lost: LostRows = LostRows(),
-    known: Mapping[bytes, StripeCensus] | None = None,
+    lost_rows: LostRows = LostRows(),
+    earlier_censuses: Mapping[bytes, StripeCensus] | None = None,
 ) -> Iterator[StripeCensus]:
     """Read the row ids of a file.
 
@@ -238,16 +238,16 @@ def take_census(
         source: The file.
         tail: Its tail.
         constraints: The constraints on its rows, if any.
-        lost: The rows that are dropped.
-        known: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
+        lost_rows: The rows that are dropped.
+        earlier_censuses: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
 
     Raises:
         CorruptFile: The rows do not decode, or violate the constraints of the file.
     """
     for number in range(len(tail.stripes)):
-        stored = _StoredKeys.read(source, tail, number)
-        census = None if known is None else known.get(stored.fingerprint)
-        yield census or _count(stored, constraints, lost)
+        stored_keys = _StoredKeys.read(source, tail, number)
+        census = None if earlier_censuses is None else earlier_censuses.get(stored_keys.fingerprint)
+        yield census or _count(stored_keys, constraints, lost_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +282,10 @@ class _StoredKeys:
         streams: list[tuple[PlacedStream, bytes]] = []
         for stream in key_streams(footer):
             digest.update(f";{stream.kind} {stream.column} {stream.length}:".encode())
-            encoded = read_exactly(source, stream.offset, stream.length)
-            digest.update(encoded)
+            encoded_stream = read_exactly(source, stream.offset, stream.length)
+            digest.update(encoded_stream)
             if stream.length <= LONGEST_STREAM:
-                streams.append((stream, encoded))
+                streams.append((stream, encoded_stream))
         return cls(source, tail, number, digest.digest(), footer, streams)
 
     @property
@@ -296,53 +296,55 @@ class _StoredKeys:
         stripe = self.tail.stripes[self.number]
         return progressions_of(self.tail, stripe, self.footer, self.streams)
 
-    def batches(self, known: KeyProgressions | None) -> Generator[Keys, None, None]:
-        if known is not None:
-            yield from known.batches(_BATCH_ROWS)
+    def batches(self, key_progressions: KeyProgressions | None) -> Generator[Keys, None, None]:
+        if key_progressions is not None:
+            yield from key_progressions.batches(_BATCH_ROWS)
         else:
             yield from decode_keys(self.source, self.tail, [self.number], _BATCH_ROWS)
 
 
-def _count(stored: _StoredKeys, constraints: RowConstraints | None, lost: LostRows) -> StripeCensus:
-    known = stored.progressions()
-    if known is not None and known.is_consecutive:
-        return _count_consecutive(known, stored, constraints, lost)
+def _count(
+    stored_keys: _StoredKeys, constraints: RowConstraints | None, lost_rows: LostRows
+) -> StripeCensus:
+    key_progressions = stored_keys.progressions()
+    if key_progressions is not None and key_progressions.is_consecutive:
+        return _count_consecutive(key_progressions, stored_keys, constraints, lost_rows)
     census: StripeCensus | None = None
-    with closing(stored.batches(known)) as batches:
+    with closing(stored_keys.batches(key_progressions)) as batches:
         for keys in batches:
             if constraints is not None:
                 constraints.check(keys)
-            part = _count_batch(keys, stored.fingerprint, lost)
+            part = _count_batch(keys, stored_keys.fingerprint, lost_rows)
             census = part if census is None else _joined(census, part)
-    if census is None or census.rows.rows != stored.rows:
-        raise CorruptFile(f"Stripe {stored.number} has not as many row ids as rows.")
+    if census is None or census.rows.rows != stored_keys.rows:
+        raise CorruptFile(f"Stripe {stored_keys.number} has not as many row ids as rows.")
     return census
 
 
 def _count_consecutive(
-    known: KeyProgressions,
-    stored: _StoredKeys,
+    key_progressions: KeyProgressions,
+    stored_keys: _StoredKeys,
     constraints: RowConstraints | None,
-    lost: LostRows,
+    lost_rows: LostRows,
 ) -> StripeCensus:
     """Count rows that differ only in their numbers, without a look at each of them."""
-    count = stored.rows
-    ends = known.ends(0, count)
+    count = stored_keys.rows
+    ends = key_progressions.ends(0, count)
     if constraints is not None:
         constraints.check(ends)
     rows = tally_consecutive(ends, count)
-    is_aborted = int(ends.current_write_ids[0]) in lost.aborted
-    gone = Tally()
-    if lost.deleted is not None and not is_aborted:
+    is_aborted = int(ends.current_write_ids[0]) in lost_rows.aborted
+    deleted_tally = Tally()
+    if lost_rows.deleted is not None and not is_aborted:
         for start in range(0, count, _BATCH_ROWS):
             end = min(start + _BATCH_ROWS, count)
-            if lost.deleted.may_hit(known.ends(start, end)):
-                keys = known.rows(start, end)
-                gone += tally(keys[lost.deleted.hits(keys)])
+            if lost_rows.deleted.may_hit(key_progressions.ends(start, end)):
+                keys = key_progressions.rows(start, end)
+                deleted_tally += tally(keys[lost_rows.deleted.hits(keys)])
     return StripeCensus(
-        stored.fingerprint,
+        stored_keys.fingerprint,
         rows,
-        gone,
+        deleted_tally,
         rows if is_aborted else Tally(),
         ends.row_id(0),
         ends.row_id(1),
@@ -350,18 +352,18 @@ def _count_consecutive(
     )
 
 
-def _count_batch(keys: Keys, fingerprint: bytes, lost: LostRows) -> StripeCensus:
-    gone = missing = Tally()
+def _count_batch(keys: Keys, fingerprint: bytes, lost_rows: LostRows) -> StripeCensus:
+    deleted_tally = missing = Tally()
     lives = np.ones(len(keys), dtype=np.bool_)
-    if lost.aborted:
-        lives = ~np.isin(keys.current_write_ids, lost.aborted)
+    if lost_rows.aborted:
+        lives = ~np.isin(keys.current_write_ids, lost_rows.aborted)
         missing = tally(keys[~lives])
-    if lost.deleted is not None:
-        gone = tally(keys[lost.deleted.hits(keys) & lives])
+    if lost_rows.deleted is not None:
+        deleted_tally = tally(keys[lost_rows.deleted.hits(keys) & lives])
     return StripeCensus(
         fingerprint,
         tally(keys),
-        gone,
+        deleted_tally,
         missing,
         keys.row_id(0),
         keys.row_id(-1),
@@ -369,14 +371,16 @@ def _count_batch(keys: Keys, fingerprint: bytes, lost: LostRows) -> StripeCensus
     )
 
 
-def _joined(before: StripeCensus, after: StripeCensus) -> StripeCensus:
+def _joined(earlier_census: StripeCensus, later_census: StripeCensus) -> StripeCensus:
     return replace(
-        before,
-        rows=before.rows + after.rows,
-        deleted=before.deleted + after.deleted,
-        aborted=before.aborted + after.aborted,
-        last=after.last,
-        ascends=before.ascends and after.ascends and before.last < after.first,
+        earlier_census,
+        rows=earlier_census.rows + later_census.rows,
+        deleted=earlier_census.deleted + later_census.deleted,
+        aborted=earlier_census.aborted + later_census.aborted,
+        last=later_census.last,
+        ascends=earlier_census.ascends
+        and later_census.ascends
+        and earlier_census.last < later_census.first,
     )
 
 

@@ -263,10 +263,10 @@ def _checked(chunks: Iterable[Keys]) -> Iterator[Keys]:
         if len(chunk) == 0:
             continue
         keys = chunk if last is None else Keys.joined([last, chunk])
-        at = keys.first_disorder()
-        if at is not None:
+        position = keys.first_disorder()
+        if position is not None:
             raise ValueError(
-                f"{keys.row_id(at)} to delete does not come after {keys.row_id(at - 1)}."
+                f"{keys.row_id(position)} to delete does not come after {keys.row_id(position - 1)}."
             )
         writers |= {decode_bucket(int(bucket)).writer_id for bucket in np.unique(chunk.buckets)}
         if len(writers) > 1:

@@ -97,12 +97,12 @@ class HashSet:
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Return for each hash whether it is in the set."""
-        held: NDArray[np.bool_] = self._seen[hashes & self._mask]
-        if held.any():
-            suspects = hashes[held]
+        membership: NDArray[np.bool_] = self._seen[hashes & self._mask]
+        if membership.any():
+            suspects = hashes[membership]
             places = np.minimum(np.searchsorted(self._sorted, suspects), len(self._sorted) - 1)
-            held[held] = self._sorted[places] == suspects
-        return held
+            membership[membership] = self._sorted[places] == suspects
+        return membership
 
 
 class ValueDigest:
@@ -129,14 +129,14 @@ class ValueDigest:
         return int.from_bytes(blake2b(whole.encode(), digest_size=_DIGEST_BYTES).digest(), "little")
 
     def _add(self, name: str, column: Any) -> None:
-        before = self._counts.get(name, 0)
-        self._counts[name] = before + len(column)
+        row_offset = self._counts.get(name, 0)
+        self._counts[name] = row_offset + len(column)
         shape = _shapes().get(column.type.id, _Shape.FIXED)
         if shape is _Shape.DICTIONARY:
             column = column.dictionary_decode()
             shape = _shapes().get(column.type.id, _Shape.FIXED)
         if column.null_count:
-            nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) + before
+            nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) + row_offset
             self._update(f"{name}?", nulls.astype(np.int64).tobytes())
             column = column.drop_null()
         if len(column) == 0:

@@ -31,8 +31,8 @@ from hiveacid.orc.row_keys.keys import (
     Keys,
     check_ascending,
     key_names,
-    sorted_distinct,
 )
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIdSet, are_among
 from hiveacid.rules.row_id import RowId
 
 # Key columns whose values have equal steps, recognized by their encoding instead of decoded.
@@ -150,20 +150,20 @@ def progressions_of(
     Raises:
         CorruptFile: A stream cannot be decompressed.
     """
-    stored = {stream.column: encoded for stream, encoded in streams}
+    streams_by_column = {stream.column: encoded_stream for stream, encoded_stream in streams}
     if (
-        len(stored) < len(streams)
-        or set(stored) != set(KEY_COLUMNS)
+        len(streams_by_column) < len(streams)
+        or set(streams_by_column) != set(KEY_COLUMNS)
         or any(stream.kind != StreamKind.DATA for stream in key_streams(footer))
     ):
         return None
     columns: list[Progression] = []
-    for column, encoded in sorted(stored.items()):
+    for column, encoded_stream in sorted(streams_by_column.items()):
         if encoding_of(footer.encodings[column]) != Encoding.DIRECT_V2:
             return None
-        if tail.compression.plain_limit(encoded) > LONGEST_STREAM:
+        if tail.compression.plain_limit(encoded_stream) > LONGEST_STREAM:
             return None
-        progression = recognized(tail.compression.decompress(encoded))
+        progression = recognized(tail.compression.decompress(encoded_stream))
         if progression is None or progression.count != stripe.rows:
             return None
         bits = _BITS.get(kind_of(tail.types[column]))
@@ -204,9 +204,11 @@ def _of_long_runs(plain: bytes) -> Progression | None:
     first = unzigzag(read_varint(runs[0][1], 0)[0])
     if shifts.max() >= 63 or abs(first) + abs(step) * count >= 1 << 62 or counts.min() < 2:
         return None
-    encoded = np.add.reduceat(digits << shifts.astype(np.uint64), starts)
+    encoded_values = np.add.reduceat(digits << shifts.astype(np.uint64), starts)
     # The numbers are encoded without their sign, which is in the last bit.
-    values = (encoded >> np.uint64(1)).astype(np.int64) ^ -(encoded & np.uint64(1)).astype(np.int64)
+    values = (encoded_values >> np.uint64(1)).astype(np.int64) ^ -(
+        encoded_values & np.uint64(1)
+    ).astype(np.int64)
     if (values != first + step * (np.cumsum(counts) - counts)).any():
         return None
     return Progression(first, step, count)
@@ -266,7 +268,6 @@ def _joined(runs: Sequence[Progression | None]) -> Progression | None:
     return Progression(first, step, count)
 
 
-_Mask = NDArray[np.bool_]
 _BATCH_ROWS = 16_384
 # So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
@@ -294,10 +295,10 @@ def read_keys(
     Raises:
         CorruptFile: The row ids do not decode, or some are null.
     """
-    chosen = range(len(tail.stripes)) if stripes is None else stripes
-    for known, numbers in _by_reader(source, tail, chosen):
-        if known is not None:
-            yield from known.batches(rows)
+    stripe_numbers = range(len(tail.stripes)) if stripes is None else stripes
+    for key_progressions, numbers in _by_reader(source, tail, stripe_numbers):
+        if key_progressions is not None:
+            yield from key_progressions.batches(rows)
         else:
             yield from decode_keys(source, tail, numbers, rows)
 
@@ -316,22 +317,22 @@ def _by_reader(
     source: Source, tail: OrcTail, stripes: Sequence[int]
 ) -> Iterator[tuple[KeyProgressions | None, list[int]]]:
     """Yield stripes one by one whose runs are sufficient, and others together."""
-    others: list[int] = []
+    other_stripes: list[int] = []
     for number in stripes:
-        known = read_progressions(source, tail, number)
-        if known is None:
-            others.append(number)
+        key_progressions = read_progressions(source, tail, number)
+        if key_progressions is None:
+            other_stripes.append(number)
             continue
-        if others:
-            yield None, others
-            others = []
-        yield known, [number]
-    if others:
-        yield None, others
+        if other_stripes:
+            yield None, other_stripes
+            other_stripes = []
+        yield key_progressions, [number]
+    if other_stripes:
+        yield None, other_stripes
 
 
 def read_deletes(
-    files: Sequence[tuple[Source, OrcTail]], aborted: Sequence[int] = ()
+    files: Sequence[tuple[Source, OrcTail]], aborted_ids: Sequence[int] = ()
 ) -> Generator[Keys, None, None]:
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
 
@@ -346,23 +347,23 @@ def read_deletes(
     # Many open files share the memory.
     rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)
     streams: list[Iterator[Keys]] = []
-    together: list[Generator[Keys, None, None]] = []
+    joint_streams: list[Generator[Keys, None, None]] = []
     sorted_rows = 0
     for source, tail in files:
         stream = read_keys(source, tail, rows=rows)
         if writer_of(tail)[0] != WRITER_JAVA and sorted_rows + tail.rows <= MOST_SORTED:
             sorted_rows += tail.rows
-            together.append(stream)
+            joint_streams.append(stream)
         elif tail.rows <= _FEWEST_ROWS:
             # A merge would hold all its events, too, and is slow for thousands of streams.
-            together.append(_distinct(stream, aborted))
+            joint_streams.append(_distinct(stream, aborted_ids))
         else:
             streams.append(stream)
-    return merge_keys([_in_order(together, rows), *streams], aborted)
+    return merge_keys([_in_order(joint_streams, rows), *streams], aborted_ids)
 
 
 def merge_keys(
-    streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()
+    streams: Sequence[Iterator[Keys]], aborted_ids: Sequence[int] = ()
 ) -> Generator[Keys, None, None]:
     """Merge ascending delete events into one stream that ascends without repetition.
 
@@ -372,12 +373,12 @@ def merge_keys(
 
     Args:
         streams: The events of one file each.
-        aborted: Write ids whose events are ignored.
+        aborted_ids: Write ids whose events are ignored.
 
     Raises:
         CorruptFile: A stream does not ascend, or contains rows other than deletes.
     """
-    waiting = [_distinct(stream, aborted) for stream in streams]
+    waiting = [_distinct(stream, aborted_ids) for stream in streams]
     heads: list[tuple[Keys, Iterator[Keys]]] = [
         (keys, stream) for stream in waiting if (keys := next(stream, None)) is not None
     ]
@@ -385,15 +386,15 @@ def merge_keys(
         # All further events come after the smallest of the last row ids.
         limit = min(keys.row_id(-1) for keys, _ in heads)
         ready: list[Keys] = []
-        rest: list[tuple[Keys, Iterator[Keys]]] = []
+        next_heads: list[tuple[Keys, Iterator[Keys]]] = []
         for keys, stream in heads:
             end = _position_behind(keys, limit)
             if end:
                 ready.append(keys[:end])
             following = keys[end:] if end < len(keys) else next(stream, None)
             if following is not None:
-                rest.append((following, stream))
-        heads = rest
+                next_heads.append((following, stream))
+        heads = next_heads
         yield ready[0] if len(ready) == 1 else _first_of_each(_sorted(Keys.joined(ready)))
 
 
@@ -413,8 +414,8 @@ class RowIdRange:
 
     def is_dense(self, rows: int) -> bool:
         """Return whether this number of rows uses all row ids of the range."""
-        same = self.first[:2] == self.last[:2]
-        return same and self.last.row - self.first.row + 1 == rows
+        same_block = self.first[:2] == self.last[:2]
+        return same_block and self.last.row - self.first.row + 1 == rows
 
 
 def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
@@ -427,33 +428,6 @@ def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
         OutOfOrder: The row ids do not ascend.
     """
     return _range_from_statistics(tail, stripe) or _range_from_rows(source, tail, stripe)
-
-
-class KeySet:
-    """A set of row ids, in any order, for lookups."""
-
-    def __init__(self, keys: Keys) -> None:
-        # Numbering the distinct values of one part after the other keeps every step a search
-        # in plain integers, which works for a single write id as well as for thousands.
-        codes = np.zeros(len(keys), dtype=np.int64)
-        self._levels: list[tuple[Integers, Integers]] = []
-        for part in keys.row_ids():
-            values = sorted_distinct(part)
-            codes = codes * len(values) + np.searchsorted(values, part)
-            distinct = sorted_distinct(codes)
-            codes = np.searchsorted(distinct, codes)
-            self._levels.append((values, distinct))
-
-    def contains(self, keys: Keys) -> _Mask:
-        """Return for each row id whether it is in the set."""
-        codes = np.zeros(len(keys), dtype=np.int64)
-        held = np.ones(len(keys), dtype=np.bool_)
-        for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
-            if len(values) == 0:
-                return np.zeros(len(keys), dtype=np.bool_)
-            place = _search(values, part, held)
-            codes = _search(distinct, codes * len(values) + place, held)
-        return held
 
 
 class DeleteCursor:
@@ -489,23 +463,22 @@ class DeleteCursor:
             self._events = next(self._batches, None)
         return count
 
-    def hits(self, keys: Keys) -> NDArray[np.bool_]:
+    def hits(self, keys: Keys) -> Mask:
         """Return for each of some ascending rows whether an event refers to it."""
         first, last = keys.row_id(0), keys.row_id(-1)
-        hit = np.zeros(len(keys), dtype=np.bool_)
+        mask = np.zeros(len(keys), np.bool_)
         while self._events is not None and self.reaches(first, last):
-            upto = _position_behind(self._events, last)
+            end = _position_behind(self._events, last)
+            events = self._events[:end]
+            # The rows ascend, so that they differ only in their numbers.
             if first[:2] == last[:2]:
-                # They all differ only in the last part, and the events are fewer than the rows.
-                events = self._events.rows[:upto]
-                places = np.searchsorted(keys.rows, events)
-                hit[places[keys.rows[places] == events]] = True
+                mask |= are_among(keys.rows, events.rows)
             else:
-                hit |= KeySet(self._events[:upto]).contains(keys)
-            if upto < len(self._events):
+                mask |= RowIdSet([events.row_ids()]).contains(keys.row_ids())
+            if end < len(self._events):
                 break
             self._events = next(self._batches, None)
-        return hit
+        return mask
 
 
 def names_rows(source: Source, tail: OrcTail, deletes: Iterable[Keys]) -> bool:
@@ -543,24 +516,17 @@ def deleted_rows(
         OutOfOrder: The row ids do not ascend.
     """
     cursor = DeleteCursor(deletes)
-    before = 0
+    row_offset = 0
     for number, stripe in enumerate(tail.stripes):
         row_ids = read_row_id_range(source, tail, number)
         if cursor.reaches(row_ids.first, row_ids.last):
-            place, last = before, None
+            place, last = row_offset, None
             with closing(read_keys(source, tail, [number])) as batches:
                 for keys in batches:
                     last = check_ascending(keys, last)
                     yield np.flatnonzero(cursor.hits(keys)) + place
                     place += len(keys)
-        before += stripe.rows
-
-
-def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
-    """Return the positions of the values; clear the mark in `held` of missing ones."""
-    place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
-    held &= sorted_values[place] == wanted
-    return place
+        row_offset += stripe.rows
 
 
 def _in_order(
@@ -577,25 +543,25 @@ def _in_order(
             yield keys[start : start + rows]
 
 
-def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Generator[Keys, None, None]:
+def _distinct(stream: Iterator[Keys], aborted_ids: Sequence[int]) -> Generator[Keys, None, None]:
     """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
-    held: Keys | None = None
+    pending_keys: Keys | None = None
     for batch in stream:
         if (batch.operations != RowOperation.DELETE).any():
             raise CorruptFile("There are other rows than deletes.")
-        keys = batch[~np.isin(batch.current_write_ids, aborted)] if aborted else batch
-        if held is not None:
-            keys = Keys.joined([held, keys])
+        keys = batch[~np.isin(batch.current_write_ids, aborted_ids)] if aborted_ids else batch
+        if pending_keys is not None:
+            keys = Keys.joined([pending_keys, keys])
         if len(keys) == 0:
             continue
         _check_ascending(keys)
         keys = _first_of_each(keys)
         # The next batch may begin with the same row id.
-        held = keys[-1:]
+        pending_keys = keys[-1:]
         if len(keys) > 1:
             yield keys[:-1]
-    if held is not None:
-        yield held
+    if pending_keys is not None:
+        yield pending_keys
 
 
 def _check_ascending(keys: Keys) -> None:
@@ -603,9 +569,9 @@ def _check_ascending(keys: Keys) -> None:
     for part in reversed(keys.row_ids()):
         descends = (part[1:] < part[:-1]) | ((part[1:] == part[:-1]) & descends)
     if descends.any():
-        at = int(np.argmax(descends)) + 1
+        position = int(np.argmax(descends)) + 1
         raise CorruptFile(
-            f"{keys.row_id(at)} comes after {keys.row_id(at - 1)}.",
+            f"{keys.row_id(position)} comes after {keys.row_id(position - 1)}.",
             remedy=f"Up to {MOST_SORTED:,} delete events of other engines than Hive are sorted for a bucket."
             " Where there are more, overwrite the partition with its rows.",
         )
@@ -634,8 +600,8 @@ def _position_behind(keys: Keys, limit: RowId) -> int:
     start, end = 0, len(keys)
     for part, value in zip(keys.row_ids(), limit, strict=True):
         place = part[start:end]
-        below, upto = np.searchsorted(place, value), np.searchsorted(place, value, "right")
-        start, end = start + int(below), start + int(upto)
+        lower_count, upto = np.searchsorted(place, value), np.searchsorted(place, value, "right")
+        start, end = start + int(lower_count), start + int(upto)
     return end
 
 

@@ -25,6 +25,7 @@ from hiveacid.orc.format.streams import (
     integer_runs,
     row_index,
 )
+from hiveacid.orc.row_keys.row_id_set import RowIds, first_disorder
 from hiveacid.rules.row_id import RowId
 
 
@@ -94,8 +95,8 @@ class Keys:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, which: slice | NDArray[Any]) -> "Keys":
-        return Keys(*(getattr(self, field.name)[which] for field in fields(self)))
+    def __getitem__(self, selector: slice | NDArray[Any]) -> "Keys":
+        return Keys(*(getattr(self, field.name)[selector] for field in fields(self)))
 
     def columns(self) -> dict[EnvelopeColumn, Integers]:
         """The columns by their numbers."""
@@ -103,9 +104,9 @@ class Keys:
             zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)
         )
 
-    def row_ids(self) -> tuple[Integers, Integers, Integers]:
-        """The three parts of the row ids."""
-        return self.original_write_ids, self.buckets, self.rows
+    def row_ids(self) -> RowIds:
+        """The row ids."""
+        return RowIds(self.original_write_ids, self.buckets, self.rows)
 
     def row_id(self, position: int) -> RowId:
         """The row id of one row."""
@@ -122,14 +123,6 @@ def key_names(types: Sequence[bytes]) -> list[str]:
     if not kinds <= {TypeKind.INT, TypeKind.LONG}:
         raise CorruptFile("The columns of the row ids are no integers.")
     return [name.decode() for name in field_names(types[0])[: len(KEY_COLUMNS)]]
-
-
-def first_disorder(columns: Sequence[Integers]) -> int | None:
-    """The first row that is not greater than the row before it, comparing column by column."""
-    ascends = np.zeros(max(len(columns[0]) - 1, 0), dtype=np.bool_)
-    for column in reversed(columns):
-        ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
-    return None if ascends.all() else int(np.argmin(ascends)) + 1
 
 
 def sorted_distinct(values: NDArray[Any]) -> NDArray[Any]:
@@ -152,9 +145,11 @@ def check_ascending(keys: Keys, last: RowId | None) -> RowId:
     """
     if last is not None and keys.row_id(0) <= last:
         raise OutOfOrder(f"{keys.row_id(0)} does not come after {last}.")
-    at = keys.first_disorder()
-    if at is not None:
-        raise OutOfOrder(f"{keys.row_id(at)} does not come after {keys.row_id(at - 1)}.")
+    position = keys.first_disorder()
+    if position is not None:
+        raise OutOfOrder(
+            f"{keys.row_id(position)} does not come after {keys.row_id(position - 1)}."
+        )
     return keys.row_id(-1)
 
 
@@ -298,5 +293,5 @@ def row_groups(rows: int, stride: int) -> Sequence[int]:
     """The sizes of the row groups of a stripe."""
     if stride == 0:
         return [rows] if rows else []
-    full, rest = divmod(rows, stride)
-    return [stride] * full + ([rest] if rest else [])
+    full, remainder = divmod(rows, stride)
+    return [stride] * full + ([remainder] if remainder else [])

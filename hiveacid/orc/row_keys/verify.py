@@ -158,9 +158,9 @@ class _Verification:
         if present < 0:
             yield "The statistics of row are missing, or do not account for each row."
             return
-        expected = 0 if self._operation is RowOperation.DELETE else stripe.rows
-        if present != expected:
-            yield f"{present} of {stripe.rows} rows are not null; it should be {expected}."
+        expected_count = 0 if self._operation is RowOperation.DELETE else stripe.rows
+        if present != expected_count:
+            yield f"{present} of {stripe.rows} rows are not null; it should be {expected_count}."
         if present < stripe.rows and not row.number(HAS_NULL, 1):
             yield "The statistics of row deny that there are nulls."
 
@@ -199,10 +199,10 @@ class _Verification:
             yield f"{VERSION} is {metadata[VERSION].decode(errors='replace')}, not 2."
         counts = [0, 0, 0]
         counts[self._operation] = self._tail.rows
-        expected = ",".join(map(str, counts))
-        claimed = metadata.get(STATS, expected.encode()).decode(errors="replace")
-        if claimed != expected:
-            yield f"{STATS} is {claimed}, the rows have {expected}."
+        expected_stats = ",".join(map(str, counts))
+        claimed = metadata.get(STATS, expected_stats.encode()).decode(errors="replace")
+        if claimed != expected_stats:
+            yield f"{STATS} is {claimed}, the rows have {expected_stats}."
         if KEY_INDEX in metadata and parse_key_index(metadata[KEY_INDEX]) != self._last_rows:
             yield f"{KEY_INDEX} does not name the last row of each stripe."
 

@@ -94,8 +94,8 @@ class ColumnEncoder(ABC):
     @property
     def size(self) -> int:
         """About the number of bytes of the present stripe, nested columns included."""
-        own = sum(stream.size for stream in self._streams.values())
-        return own + sum(child.size for child in self.children)
+        own_size = sum(stream.size for stream in self._streams.values())
+        return own_size + sum(child.size for child in self.children)
 
     def add(self, values: Any, *, in_nulls: bool = False) -> None:
         """Encode the values of the next row group.
@@ -124,11 +124,11 @@ class ColumnEncoder(ABC):
         """Return the column of the present stripe, and begin the next one."""
         streams: list[PlainStream] = []
         if self._has_null:
-            known = (
+            flag_groups = (
                 np.ones(group, np.bool_) if isinstance(group, int) else group
                 for group in self._known
             )
-            streams.append(flag_stream(StreamKind.PRESENT, list(known)))
+            streams.append(flag_stream(StreamKind.PRESENT, list(flag_groups)))
         streams += self._finish()
         finished = FinishedColumn(
             self.column, self._encoding(), streams, self.groups, merge(self.groups)
@@ -157,9 +157,9 @@ class ColumnEncoder(ABC):
         if not len(values):
             self._append(kind, b"", is_run=True)
             return 0, 0
-        encoded = encode_integers(values, signed=signed)
-        self._append(kind, encoded.runs, is_run=True)
-        return encoded.smallest, encoded.largest
+        encoded_integers = encode_integers(values, signed=signed)
+        self._append(kind, encoded_integers.runs, is_run=True)
+        return encoded_integers.smallest, encoded_integers.largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,32 +264,32 @@ class Numbers:
 
 def varints(values: Integers) -> bytes:
     """Encode integers one by one, seven bits in a byte."""
-    rest: NDArray[Any] = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    if len(rest) and int(rest.max()) < 1 << 32:
-        rest = rest.astype(np.uint32)
-    return _digits(rest, None)
+    remainders: NDArray[Any] = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    if len(remainders) and int(remainders.max()) < 1 << 32:
+        remainders = remainders.astype(np.uint32)
+    return _digits(remainders, None)
 
 
-def _digits(rest: NDArray[Any], high: NDArray[np.uint64] | None) -> bytes:
+def _digits(remainders: NDArray[Any], high: NDArray[np.uint64] | None) -> bytes:
     """Encode unsigned numbers of one word or two."""
-    bits = int(rest.max()).bit_length() if len(rest) else 0
+    bits = int(remainders.max()).bit_length() if len(remainders) else 0
     if high is not None:
         bits = _WORD + int(high.max()).bit_length()
     widest = max(-(-bits // _DIGIT_BITS), 1)
-    octets = np.empty((len(rest), widest), np.uint8)
-    held = np.ones((len(rest), widest), np.bool_)
-    shift = rest.dtype.type(_DIGIT_BITS)
+    octets = np.empty((len(remainders), widest), np.uint8)
+    octet_mask = np.ones((len(remainders), widest), np.bool_)
+    shift = remainders.dtype.type(_DIGIT_BITS)
     for place in range(widest):
-        octets[:, place] = rest & rest.dtype.type(_DIGIT)
-        rest = rest >> shift
+        octets[:, place] = remainders & remainders.dtype.type(_DIGIT)
+        remainders = remainders >> shift
         if high is not None:
-            rest |= high << np.uint64(_WORD - _DIGIT_BITS)
+            remainders |= high << np.uint64(_WORD - _DIGIT_BITS)
             high = high >> np.uint64(_DIGIT_BITS)
         if place + 1 < widest:
-            follows = rest != 0 if high is None else (rest | high) != 0
+            follows = remainders != 0 if high is None else (remainders | high) != 0
             octets[:, place] |= follows.view(np.uint8) << 7
-            held[:, place + 1] = follows
-    return octets[held].tobytes()
+            octet_mask[:, place + 1] = follows
+    return octets[octet_mask].tobytes()
 
 
 # Encode columns of texts and of bytes, with a dictionary where texts repeat
@@ -415,17 +415,17 @@ def _united(coded: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, list[Integers]]
     import pyarrow as pa
     from pyarrow import compute
 
-    joined = pa.concat_arrays([distinct for distinct, _ in coded]).dictionary_encode()
-    order = compute.array_sort_indices(joined.dictionary)
+    joined_texts = pa.concat_arrays([distinct for distinct, _ in coded]).dictionary_encode()
+    order = compute.array_sort_indices(joined_texts.dictionary)
     ranks: Integers = np.empty(len(order), np.int64)
     ranks[order.to_numpy()] = np.arange(len(order))
-    ranks = ranks[joined.indices.to_numpy()]
+    ranks = ranks[joined_texts.indices.to_numpy()]
     groups: list[Integers] = []
     start = 0
     for distinct, places in coded:
         groups.append(ranks[start : start + len(distinct)][places])
         start += len(distinct)
-    return joined.dictionary.take(order), groups
+    return joined_texts.dictionary.take(order), groups
 
 
 def _text_statistics(count: int, smallest: bytes, largest: bytes, size: int) -> Message:
@@ -597,13 +597,13 @@ def _without_zeros(nanos: Integers) -> Integers:
     """Return nanoseconds as ORC stores them."""
     if not nanos.any():
         return nanos
-    encoded = nanos << _ZERO_BITS
+    encoded_nanos = nanos << _ZERO_BITS
     for zeros in range(_FEWEST_ZEROS, _MOST_ZEROS + 1):
         places = np.flatnonzero((nanos % 10**zeros == 0) & (nanos != 0))
         if not len(places):
             break
-        encoded[places] = nanos[places] // 10**zeros << _ZERO_BITS | zeros - 1
-    return encoded
+        encoded_nanos[places] = nanos[places] // 10**zeros << _ZERO_BITS | zeros - 1
+    return encoded_nanos
 
 
 class _Structs(ColumnEncoder):
@@ -621,12 +621,12 @@ class _Lists(RunEncoder):
 
         offsets = values.offsets.to_numpy()
         lengths = np.diff(offsets).astype(np.int64)
-        least, most = self._append_integers(StreamKind.LENGTH, lengths, signed=False)
+        least, maximum = self._append_integers(StreamKind.LENGTH, lengths, signed=False)
         parts = (values.keys, values.items) if types.is_map(values.type) else (values.values,)
         start, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
         for child, part in zip(self.children, parts, strict=True):
             child.add(part[start:end])
-        counts = Message().add_number(1, least).add_number(2, most).add_number(3, end - start)
+        counts = Message().add_number(1, least).add_number(2, maximum).add_number(3, end - start)
         return value_statistics(len(values), COLLECTIONS, counts)
 
 

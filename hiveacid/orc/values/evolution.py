@@ -96,29 +96,29 @@ def _first_lost_column(old: tuple[bytes, ...], new: tuple[bytes, ...]) -> str | 
 def _lost_column(
     old: Sequence[bytes], new: Sequence[bytes], old_column: int, new_column: int, path: str
 ) -> str | None:
-    before, after = Message.decode(old[old_column]), Message.decode(new[new_column])
-    if not _holds(before, after):
+    old_type, new_type = Message.decode(old[old_column]), Message.decode(new[new_column])
+    if not _holds(old_type, new_type):
         return path.removeprefix(".").removeprefix("row.")
-    inside, wanted = _subcolumns(before), _subcolumns(after)
-    for name in inside.keys() & wanted.keys():
-        lost = _lost_column(old, new, inside[name], wanted[name], f"{path}.{name}")
-        if lost is not None:
-            return lost
+    old_fields, new_fields = _subcolumns(old_type), _subcolumns(new_type)
+    for name in old_fields.keys() & new_fields.keys():
+        lost_path = _lost_column(old, new, old_fields[name], new_fields[name], f"{path}.{name}")
+        if lost_path is not None:
+            return lost_path
     return None
 
 
-def _holds(before: Message, after: Message) -> bool:
+def _holds(old_type: Message, new_type: Message) -> bool:
     """Return whether a type can hold the values of another one, ignoring nested types."""
-    old, new = (message.number(TypeField.KIND) for message in (before, after))
-    room = after.number(TypeField.PRECISION) - after.number(TypeField.SCALE)
+    old, new = (message.number(TypeField.KIND) for message in (old_type, new_type))
+    room = new_type.number(TypeField.PRECISION) - new_type.number(TypeField.SCALE)
     if old == new == TypeKind.DECIMAL:
-        scale = before.number(TypeField.SCALE)
-        return after.number(TypeField.SCALE) >= scale and (
-            room >= before.number(TypeField.PRECISION) - scale
+        scale = old_type.number(TypeField.SCALE)
+        return new_type.number(TypeField.SCALE) >= scale and (
+            room >= old_type.number(TypeField.PRECISION) - scale
         )
     if new in _TEXTS and old not in _NEVER_TEXT:
         # Spark and pyarrow declare strings for the texts of any column.
-        return old == TypeKind.STRING or _longest_text(before) <= _longest_text(after)
+        return old == TypeKind.STRING or _longest_text(old_type) <= _longest_text(new_type)
     if old == new:
         return True
     if old in _DIGITS and new == TypeKind.DECIMAL:
@@ -143,8 +143,8 @@ def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
         BeyondArrow: A column requires such a conversion, which would change its meaning.
     """
     if any(
-        {before.number(TypeField.KIND), after.number(TypeField.KIND)} == _BY_CLOCK_AND_BY_UTC
-        for before, after in _pairs(old, new)
+        {old_type.number(TypeField.KIND), new_type.number(TypeField.KIND)} == _BY_CLOCK_AND_BY_UTC
+        for old_type, new_type in _pairs(old, new)
     ):
         raise BeyondArrow("A column of timestamps has got another kind of time zone.")
 
@@ -163,11 +163,11 @@ def _pairs(
     old: Sequence[bytes], new: Sequence[bytes], old_column: int = 0, new_column: int = 0
 ) -> Iterator[tuple[Message, Message]]:
     """The types of each column that a file and its table both have, nested ones included."""
-    before, after = Message.decode(old[old_column]), Message.decode(new[new_column])
-    yield before, after
-    inside, wanted = _subcolumns(before), _subcolumns(after)
-    for name in inside.keys() & wanted.keys():
-        yield from _pairs(old, new, inside[name], wanted[name])
+    old_type, new_type = Message.decode(old[old_column]), Message.decode(new[new_column])
+    yield old_type, new_type
+    old_fields, new_fields = _subcolumns(old_type), _subcolumns(new_type)
+    for name in old_fields.keys() & new_fields.keys():
+        yield from _pairs(old, new, old_fields[name], new_fields[name])
 
 
 def _subcolumns(type_: Message) -> dict[str, int]:

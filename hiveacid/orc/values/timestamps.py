@@ -125,22 +125,22 @@ def split_timestamps(
     split = Split.of(tail.types)
     if not split.timestamps:
         return source, with_stripes(tail, stripes)
-    shown = replace(
+    view_tail = replace(
         tail,
         stride=0,
         types=split.types,
         stripe_statistics=tuple(split.spread(tail.stripe_statistics[number]) for number in stripes),
         file_statistics=split.spread(tail.file_statistics),
     )
-    others = (_split_stripe(source, tail, tail.stripes[number], split) for number in stripes)
-    return with_other_stripes(source, shown, others)
+    split_stripes = (_split_stripe(source, tail, tail.stripes[number], split) for number in stripes)
+    return with_other_stripes(source, view_tail, split_stripes)
 
 
 def _split_stripe(source: Source, tail: OrcTail, stripe: Stripe, split: Split) -> OtherStripe:
     """A stripe with more data beside its own, and without row indexes."""
     old = StripeFooter.read(source, tail, stripe)
     streams: list[bytes] = []
-    added: list[bytes] = []
+    added_streams: list[bytes] = []
     data = b""
     for stream in old.data:
         place = split.places[stream.column]
@@ -149,15 +149,15 @@ def _split_stripe(source: Source, tail: OrcTail, stripe: Stripe, split: Split) -
             if stream.kind == StreamKind.SECONDARY:
                 nanos = read_exactly(source, stream.offset, stream.length)
                 zeros = zeros_for(nanos, tail.compression, old.encodings[stream.column])
-                added.append(describe_stream(StreamKind.DATA, place, len(zeros)))
+                added_streams.append(describe_stream(StreamKind.DATA, place, len(zeros)))
                 data += zeros
         streams.append(describe_stream(stream.kind, place, stream.length))
     encodings = list(split.spread(old.encodings))
     for column in split.timestamps:
         encodings[split.places[column]] = describe_encoding(Encoding.DIRECT)
-    footer = tail.compression.compress(new_footer([*streams, *added], encodings, UTC))
-    own = (stripe.offset + stripe.index_length, stripe.data_length)
-    return OtherStripe(stripe, (), (own, data), footer)
+    footer = tail.compression.compress(new_footer([*streams, *added_streams], encodings, UTC))
+    data_range = (stripe.offset + stripe.index_length, stripe.data_length)
+    return OtherStripe(stripe, (), (data_range, data), footer)
 
 
 def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
@@ -196,8 +196,10 @@ def _moved(type_: bytes, places: Sequence[int]) -> bytes:
         return type_
     if max(subtypes) >= len(places):
         raise CorruptFile("The ORC file names a column that it does not have.")
-    rest = message.without(TypeField.SUBTYPES)
-    return rest.add_data(TypeField.SUBTYPES, pack(places[number] for number in subtypes)).encode()
+    remainder = message.without(TypeField.SUBTYPES)
+    return remainder.add_data(
+        TypeField.SUBTYPES, pack(places[number] for number in subtypes)
+    ).encode()
 
 
 # Detection of timestamps with more digits than microseconds, which Spark would cut.
@@ -246,11 +248,13 @@ def finer_column(
     if is_marked(tail):
         return None
     root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
-    chosen = _Chosen.of(tail.types, root, columns)
-    if not chosen.timestamps:
+    selection = _Chosen.of(tail.types, root, columns)
+    if not selection.timestamps:
         return None
     for stripe in range(len(tail.stripes)):
-        with closing(read_batches(*_shown(source, tail, tail.stripes[stripe], chosen))) as batches:
+        with closing(
+            read_batches(*_shown(source, tail, tail.stripes[stripe], selection))
+        ) as batches:
             for batch in batches:
                 for name, values in _named(batch, nested=tail.is_acid):
                     if any(map(are_finer, _nanos_in(values))):
@@ -282,8 +286,8 @@ def is_finer_text(text: str) -> bool:
 
 def _nanos_in(array: Any) -> Iterator[Integers]:
     """The nanoseconds of all split timestamps in an Arrow array, at any depth."""
-    for known in timestamps_in(array):
-        yield known - SECONDS_OF_2015 * _NANOS_OF_SECOND
+    for timestamp in timestamps_in(array):
+        yield timestamp - SECONDS_OF_2015 * _NANOS_OF_SECOND
 
 
 def timestamps_in(array: Any) -> Iterator[Integers]:
@@ -291,8 +295,8 @@ def timestamps_in(array: Any) -> Iterator[Integers]:
     import pyarrow as pa
 
     if pa.types.is_timestamp(array.type):
-        known = array.drop_null() if array.null_count else array
-        yield known.view(pa.int64()).to_numpy()
+        values = array.drop_null() if array.null_count else array
+        yield values.view(pa.int64()).to_numpy()
     elif _has_timestamps(array.type):
         if pa.types.is_struct(array.type):
             parts = _parts_with_timestamps(array)
@@ -358,67 +362,69 @@ class _Chosen:
                 strict=False,
             )
         )
-        kept: set[int] = set()
+        kept_columns: set[int] = set()
         for column, message in enumerate(messages):
             if message.number(TypeField.KIND) in TIMESTAMP_KINDS:
-                above = _above(column, parents)
-                inside = [
+                ancestors = _above(column, parents)
+                column_names = [
                     names[ancestor].decode(errors="surrogateescape").lower()
-                    for ancestor in above
+                    for ancestor in ancestors
                     if ancestor in names
                 ]
-                if columns is None or any(name in columns for name in inside):
-                    kept.update(above)
+                if columns is None or any(name in columns for name in column_names):
+                    kept_columns.update(ancestors)
         for column in range(len(messages)):
             # In the order of their numbers, so that all that is below follows.
             parent = parents.get(column)
-            if parent in kept and any(
+            if parent in kept_columns and any(
                 messages[ancestor].number(TypeField.KIND) == TypeKind.MAP
                 for ancestor in _above(column, parents)[1:]
             ):
-                kept.add(column)
-        places = {old: new for new, old in enumerate(sorted(kept))}
+                kept_columns.add(column)
+        places = {old: new for new, old in enumerate(sorted(kept_columns))}
         timestamps = {
-            column for column in kept if messages[column].number(TypeField.KIND) in TIMESTAMP_KINDS
+            column
+            for column in kept_columns
+            if messages[column].number(TypeField.KIND) in TIMESTAMP_KINDS
         }
-        shown = tuple(_shown_type(messages[old], places, old in timestamps) for old in places)
-        return cls(shown, places, frozenset(timestamps))
+        view_types = tuple(_shown_type(messages[old], places, old in timestamps) for old in places)
+        return cls(view_types, places, frozenset(timestamps))
 
 
 def _above(column: int, parents: Mapping[int, int]) -> list[int]:
     """Yield a column and its parents up to the root."""
-    above = [column]
-    while above[-1] in parents:
-        above.append(parents[above[-1]])
-    return above
+    ancestors = [column]
+    while ancestors[-1] in parents:
+        ancestors.append(parents[ancestors[-1]])
+    return ancestors
 
 
 def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -> bytes:
     if is_timestamp:
         return Message().add_number(TypeField.KIND, TypeKind.TIMESTAMP).encode()
-    inside = type_.all_numbers(TypeField.SUBTYPES)
+    subtypes = type_.all_numbers(TypeField.SUBTYPES)
     names = type_.all_data(TypeField.FIELD_NAMES)
-    shown = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
-    if inside:
-        shown.add_data(
-            TypeField.SUBTYPES, pack(places[column] for column in inside if column in places)
+    view_type = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
+    if subtypes:
+        view_type.add_data(
+            TypeField.SUBTYPES, pack(places[column] for column in subtypes if column in places)
         )
-    for column, name in zip(inside, names, strict=False):
+    for column, name in zip(subtypes, names, strict=False):
         if column in places:
-            shown.add_data(TypeField.FIELD_NAMES, name)
-    return shown.encode()
+            view_type.add_data(TypeField.FIELD_NAMES, name)
+    return view_type.encode()
 
 
 def _shown(
-    source: Source, tail: OrcTail, stripe: Stripe, chosen: _Chosen
+    source: Source, tail: OrcTail, stripe: Stripe, selection: _Chosen
 ) -> tuple[Source, OrcTail]:
     """Return a view with only some columns of one stripe, whose timestamps are all in one second."""
     footer = StripeFooter.read(source, tail, stripe)
     data: list[Piece] = []
     streams: list[bytes] = []
     for stream in footer.data:
-        place = chosen.places.get(stream.column)
-        is_timestamp = stream.column in chosen.timestamps
+        place = selection.places.get(stream.column)
+        is_timestamp = stream.column in selection.timestamps
         if place is None or (is_timestamp and stream.kind == StreamKind.DATA):
             continue
         data.append((stream.offset, stream.length))
@@ -428,20 +434,20 @@ def _shown(
             zeros = zeros_for(nanos, tail.compression, footer.encodings[stream.column])
             data.append(zeros)
             streams.append(describe_stream(StreamKind.DATA, place, len(zeros)))
-    encodings = [footer.encodings[old] for old in chosen.places]
-    encoded = tail.compression.compress(new_footer(streams, encodings, UTC))
+    encodings = [footer.encodings[old] for old in selection.places]
+    encoded_footer = tail.compression.compress(new_footer(streams, encodings, UTC))
     number = tail.stripes.index(stripe)
     statistics = tail.stripe_statistics[number : number + 1]
-    shown = replace(
+    view_tail = replace(
         tail,
         stride=0,
-        types=chosen.types,
+        types=selection.types,
         stripe_statistics=tuple(
-            tuple(columns[old] for old in chosen.places) for columns in statistics
+            tuple(columns[old] for old in selection.places) for columns in statistics
         ),
-        file_statistics=tuple(tail.file_statistics[old] for old in chosen.places),
+        file_statistics=tuple(tail.file_statistics[old] for old in selection.places),
     )
-    return with_other_stripes(source, shown, [OtherStripe(stripe, (), data, encoded)])
+    return with_other_stripes(source, view_tail, [OtherStripe(stripe, (), data, encoded_footer)])
 
 
 def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:

@@ -63,10 +63,12 @@ def current_jar(spark: Path, folder: Path = JARS) -> Path:
 def scala_of(spark: Path) -> str:
     """Return the line of Scala of a Spark."""
     matches = [_LIBRARY.fullmatch(path.name) for path in (spark / "jars").glob("scala-library-*")]
-    found = [match[1] for match in matches if match]
-    if len(found) != 1 or found[0] not in _OLDEST_JAVA:
-        raise SystemExit(f"{spark / 'jars'} is not of a supported Spark: {found or 'no Scala'}.")
-    return found[0]
+    scala_lines = [match[1] for match in matches if match]
+    if len(scala_lines) != 1 or scala_lines[0] not in _OLDEST_JAVA:
+        raise SystemExit(
+            f"{spark / 'jars'} is not of a supported Spark: {scala_lines or 'no Scala'}."
+        )
+    return scala_lines[0]
 
 
 def sources(scala: str) -> dict[str, str]:
@@ -155,9 +157,9 @@ def _eclipse() -> Path:
 
 
 def _run(command: list[str], failure: str) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{failure}:\n{ended.stdout}{ended.stderr}")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise SystemExit(f"{failure}:\n{completed.stdout}{completed.stderr}")
 
 
 if __name__ == "__main__":

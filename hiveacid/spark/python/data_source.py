@@ -140,9 +140,13 @@ class HiveAcidDataSource(DataSource):
 
     @property
     def _metastore(self) -> MetastoreOptions:
-        given = {name: self.options.get(name) for name in _OF_METASTORE}
-        known: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return MetastoreOptions.of(MetastoreOptions(uris=self._required("metastore"), **known))
+        settings = {name: self.options.get(name) for name in _OF_METASTORE}
+        known_settings: dict[str, Any] = {
+            name: value for name, value in settings.items() if value is not None
+        }
+        return MetastoreOptions.of(
+            MetastoreOptions(uris=self._required("metastore"), **known_settings)
+        )
 
     def _required(self, name: str) -> str:
         value = self.options.get(name)
@@ -180,20 +184,20 @@ class HiveAcidReader(DataSourceReader):
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802
         """Record filters that can skip partitions and stripes; Spark applies all filters again."""
-        for each in filters:
-            path: tuple[str, ...] = getattr(each, "attribute", ())
-            value: Any = getattr(each, "value", None)
-            name = type(each).__name__
+        for pushed_filter in filters:
+            path: tuple[str, ...] = getattr(pushed_filter, "attribute", ())
+            value: Any = getattr(pushed_filter, "value", None)
+            name = type(pushed_filter).__name__
             if name in _COMPARISONS and len(path) == 1:
                 self._asked.append(("".join(path), name, value))
-            yield each
+            yield pushed_filter
 
     def partitions(self) -> list[InputPartition]:
         """Take a snapshot, and assign files to tasks."""
         with MetastoreClient(self._metastore) as client:
             timeout = txn_timeout_seconds(client)
             table = client.get_table(self._ref)
-            wanted, schema = columns_of(table, self._schema.names, "us")
+            columns_to_read, schema = columns_of(table, self._schema.names, "us")
             if spark_schema(schema) != self._schema:
                 raise UserError(
                     f"{self._ref} has other columns than the schema that is given.",
@@ -207,9 +211,11 @@ class HiveAcidReader(DataSourceReader):
                     visible = see_table(client, txn, table, as_of=self._as_of)
                     may_match = [True] * len(visible.partitions)
                     if rows is not None:
-                        may_match = rows.partitions([each.values for each in visible.partitions])
+                        may_match = rows.partitions(
+                            [partition.values for partition in visible.partitions]
+                        )
                     parts = [
-                        _Part(part, table, wanted, rows, guard, timeout)
+                        _Part(part, table, columns_to_read, rows, guard, timeout)
                         for partition in compress(visible.partitions, may_match)
                         for part in visible.part(partition).split()
                     ]
@@ -235,17 +241,19 @@ class HiveAcidReader(DataSourceReader):
 
     def _filter_of(self, table: HiveTable) -> RowFilter | None:
         """Return the filters that all engines evaluate in the same way as one."""
-        known = {each.name.lower(): each for each in (*table.columns, *table.partition_keys)}
-        made = []
+        columns_by_name = {
+            column.name.lower(): column for column in (*table.columns, *table.partition_keys)
+        }
+        conditions = []
         for name, comparison, value in self._asked:
-            column = known.get(name.lower())
-            wanted = _COMPARED.get(column.type.lower()) if column else None
+            column = columns_by_name.get(name.lower())
+            expected_type = _COMPARED.get(column.type.lower()) if column else None
             values = value if comparison == "In" else [value]
-            if column and wanted and all(type(each) is wanted for each in values):
-                made.append(_COMPARISONS[comparison](pc.field(column.name), value))
-        if not made:
+            if column and expected_type and all(type(value) is expected_type for value in values):
+                conditions.append(_COMPARISONS[comparison](pc.field(column.name), value))
+        if not conditions:
             return None
-        condition = reduce(operator.and_, made)
+        condition = reduce(operator.and_, conditions)
         return RowFilter.of(condition, table.columns, table.partition_keys, "us")
 
 

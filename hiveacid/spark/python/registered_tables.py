@@ -17,7 +17,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
-from hiveacid.spark.python.table import FrameRead, read_frames
+from hiveacid.spark.python.frames import FrameRead, read_frames
 from hiveacid.spark.read.table_reader import RowQuery, TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.session import in_session, reading_session
@@ -94,29 +94,29 @@ class RegisteredTables:
 
         Frames that were made from the earlier views may lose their files from now on.
         """
-        wanted, skipped = self._requested()
-        if not wanted:
+        requested, skipped = self._requested()
+        if not requested:
             raise UserError(f"There is no transactional table among {self._tables}.")
 
         def register(reader: TableReader, session: SparkSession) -> None:
             frames: dict[str, DataFrame] = {}
-            for name, (table, source) in wanted.items():
+            for name, (table, source) in requested.items():
                 rows = reader.rows(session, table, RowQuery(as_of=source.version))
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(quoted(name))
 
-        tables, older = [table for table, _ in wanted.values()], self._reading
+        tables, older = [table for table, _ in requested.values()], self._reading
         try:
             _, self._reading = read_frames(self._client, self._spark, tables, older, register)
         except BaseException:
             # They may have been registered, and not be verified.
-            self._drop(wanted.keys() - self.names.keys())
+            self._drop(requested.keys() - self.names.keys())
             raise
-        gone = self.names.keys() - wanted.keys()
-        self.names = {name: source for name, (_, source) in wanted.items()}
+        missing_names = self.names.keys() - requested.keys()
+        self.names = {name: source for name, (_, source) in requested.items()}
         self.skipped = skipped
-        self._drop(gone)
+        self._drop(missing_names)
         if older is not None and older is not self._reading:
             older.end(self._client)
 
@@ -136,7 +136,7 @@ class RegisteredTables:
 
     def _requested(self) -> tuple[dict[str, tuple[HiveTable, TableSource]], dict[str, str]]:
         """The tables by their view names, and the skipped tables of patterns."""
-        wanted: dict[str, tuple[HiveTable, TableSource]] = {}
+        requested: dict[str, tuple[HiveTable, TableSource]] = {}
         skipped: dict[str, str] = {}
         theirs = {
             table.name.lower() for table in self._spark.catalog.listTables() if table.isTemporary
@@ -154,9 +154,9 @@ class RegisteredTables:
                     skipped[ref.full_name] = str(error)
                     continue
                 view = (name or ref.name).lower()
-                if view in wanted:
+                if view in requested:
                     raise UserError(
-                        f"{wanted[view][0].ref.full_name} and {ref.full_name} would both be {view}.",
+                        f"{requested[view][0].ref.full_name} and {ref.full_name} would both be {view}.",
                         remedy="Give them names: {'a': 'one.t', 'b': 'other.t'}.",
                     )
                 if view in theirs - self.names.keys():
@@ -164,8 +164,8 @@ class RegisteredTables:
                         f"The session has a temporary view {view} already.",
                         remedy=f"Drop it, or give {ref.full_name} another name.",
                     )
-                wanted[view] = (table, TableSource(ref.full_name, source.as_of))
-        return wanted, skipped
+                requested[view] = (table, TableSource(ref.full_name, source.as_of))
+        return requested, skipped
 
     def _named(self) -> list[tuple[str | None, TableSource]]:
         given = [self._tables] if isinstance(self._tables, str) else self._tables
@@ -215,16 +215,18 @@ def read_together(
         source.validate()
     with MetastoreClient(MetastoreOptions.of(metastore)) as client:
         require_job_access(client, program_user(), sources)
-        known = [existing_table(client, TableRef.parse(source.name)) for source in sources]
-        for table in known:
+        described_tables = [
+            existing_table(client, TableRef.parse(source.name)) for source in sources
+        ]
+        for table in described_tables:
             check_kind(table, Operation.SELECT)
             check_readable(spark, table)
-        with Transaction(client, reads=[table.ref for table in known]) as txn:
+        with Transaction(client, reads=[table.ref for table in described_tables]) as txn:
             reader = TableReader(client, txn)
             session = reading_session(spark)
             frames = {
                 source.name: reader.rows(session, table, RowQuery(as_of=source.version))
-                for source, table in zip(sources, known, strict=True)
+                for source, table in zip(sources, described_tables, strict=True)
             }
             txn.verify()
             yield {name: in_session(frame, spark) for name, frame in frames.items()}

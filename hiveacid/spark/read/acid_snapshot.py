@@ -76,13 +76,13 @@ class ScanPlan:
         Args:
             spark: A session made by ``scan_session``.
         """
-        table, stored = self.table, [column.name for column in self.table.stored_columns]
+        table, stored_names = self.table, [column.name for column in self.table.stored_columns]
         keys = spark_struct(table.partition_keys).fields
         with translated_spark_errors(f"Reading {self.table.ref.full_name}"):
             return scan_frame(
                 spark,
                 columns=spark_struct(table.columns),
-                positions=[stored.index(column.name) for column in table.columns],
+                positions=[stored_names.index(column.name) for column in table.columns],
                 by_position=table.finds_columns_by_position,
                 ids=_IDS,
                 keys=StructType([*keys, StructField(PARTITION, IntegerType())]),
@@ -90,16 +90,19 @@ class ScanPlan:
                 searchable=[c.name for c in table.columns if has_exact_statistics(c)],
                 highest=self.write_ids.high_watermark,
                 hidden=sorted({*self.write_ids.open, *self.write_ids.aborted}),
-                partitions=[[*own, str(at)] for at, own in enumerate(self.partitions)],
+                partitions=[
+                    [*partition, str(number)] for number, partition in enumerate(self.partitions)
+                ],
                 deletes=[
-                    [[f.path, f.size, f.exact, f.modified] for f in some] for some in self.deletes
+                    [[f.path, f.size, f.exact, f.modified] for f in delete]
+                    for delete in self.deletes
                 ],
                 files=[
                     [
-                        *(file.path, file.size, at, deletes, file.exact, file.raw),
+                        *(file.path, file.size, number, deletes, file.exact, file.raw),
                         *(_of_first_row(ids), file.modified),
                     ]
-                    for at, file, deletes, ids in self.files
+                    for number, file, deletes, ids in self.files
                 ],
             )
 
@@ -124,9 +127,11 @@ class AcidSnapshot(AcidFiles):
             names: Columns of the table, in any case. Rows have at least one column, and all
                 partition keys.
         """
-        wanted = {name.lower() for name in names}
-        few = [column for column in self.table.columns if column.name.lower() in wanted]
-        table = replace(self.table, columns=tuple(few or self.table.columns[:1]))
+        lower_names = {name.lower() for name in names}
+        columns_to_read = [
+            column for column in self.table.columns if column.name.lower() in lower_names
+        ]
+        table = replace(self.table, columns=tuple(columns_to_read or self.table.columns[:1]))
         return replace(self, table=table)
 
     def rows(
@@ -142,15 +147,30 @@ class AcidSnapshot(AcidFiles):
         deletes: dict[tuple[AcidFile, ...], int] = {}
         files = []
         for number, partition in enumerate(self.partitions):
-            for file, own in partition.inserts_with_deletes():
-                files.append((number, file, deletes.setdefault(own, len(deletes)) if own else -1))
-        raw = [(at, file) for at, file, own in files if file.raw and (with_key or own >= 0)]
-        known = row_ids(self.partitions, raw)
+            for file, deletes_of_file in partition.inserts_with_deletes():
+                files.append(
+                    (
+                        number,
+                        file,
+                        deletes.setdefault(deletes_of_file, len(deletes))
+                        if deletes_of_file
+                        else -1,
+                    )
+                )
+        raw = [
+            (number, file)
+            for number, file, delete_number in files
+            if file.raw and (with_key or delete_number >= 0)
+        ]
+        ids_by_path = row_ids(self.partitions, raw)
         plan = ScanPlan(
             self.table,
             self.write_ids,
             [partition.values for partition in self.partitions],
-            [(at, file, own, known.get(file.path)) for at, file, own in files],
+            [
+                (number, file, delete_number, ids_by_path.get(file.path))
+                for number, file, delete_number in files
+            ],
             [*deletes],
         )
         frame = plan.frame(spark)
@@ -176,9 +196,9 @@ class AcidSnapshot(AcidFiles):
             self.write_ids,
             [partition.values for partition in self.partitions],
             [
-                (at, file, -1, None)
-                for at, own in enumerate(self.partitions)
-                for file in own.deletes
+                (number, file, -1, None)
+                for number, partition in enumerate(self.partitions)
+                for file in partition.deletes
             ],
             are_deletes=True,
         )

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from hiveacid.errors import UnknownColumn, UnsupportedTable
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HivePartition, HiveTable
+from hiveacid.orc.row_keys.row_id_set import KeyRange
 from hiveacid.rules.directory import AcidDirectory, FileStatus, Rules
 from hiveacid.rules.names import Base, Delta, parse_directory
 from hiveacid.rules.sql_names import quoted
@@ -37,7 +38,6 @@ from hiveacid.tables.scan.differences import TwoReaders, flat_files
 from hiveacid.tables.visible_files import (
     AcidFile,
     FileTails,
-    KeyRange,
     PartitionFiles,
     partition_files,
 )
@@ -160,13 +160,13 @@ def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
         UnsupportedTable: A column of the table has the name of a column of the changes.
         UnknownColumn: The table lacks a key.
     """
-    known = {column.name.lower() for column in all_columns(table)}
-    if taken := known & {CHANGE, VERSION, ROW_ID}:
+    column_names = {column.name.lower() for column in all_columns(table)}
+    if clashes := column_names & {CHANGE, VERSION, ROW_ID}:
         raise UnsupportedTable(
-            f"{table.ref.full_name} has a column {min(taken)}, as its changes have, too."
+            f"{table.ref.full_name} has a column {min(clashes)}, as its changes have, too."
         )
-    if unknown := [key for key in keys if key.lower() not in known]:
-        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown)}.")
+    if unknown_keys := [key for key in keys if key.lower() not in column_names]:
+        raise UnknownColumn(f"{table.ref.full_name} has no column {', '.join(unknown_keys)}.")
 
 
 def as_changes(
@@ -191,14 +191,14 @@ def as_changes(
 
 def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
     """Mark the rows of an update: a deleted and an inserted row with the same keys."""
-    together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
+    group_columns = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
     count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
-    both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))
-    named = (
-        f"CASE WHEN NOT ({both}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
+    is_update = " AND ".join(count.format(CHANGE, kind, group_columns) for kind in (INSERT, DELETE))
+    change_name = (
+        f"CASE WHEN NOT ({is_update}) THEN {CHANGE} WHEN {CHANGE} = '{INSERT}' THEN '{UPDATE_AFTER}'"
         f" ELSE '{UPDATE_BEFORE}' END"
     )
-    return rows.withColumn(CHANGE, F.expr(named))
+    return rows.withColumn(CHANGE, F.expr(change_name))
 
 
 _DELETED_BY = own_column("deleted_by")
@@ -298,33 +298,39 @@ class ChangeReader(TwoVersions):
             )
         if overwritten := [changes.spans for changes in parts if changes.overwrites]:
             # All earlier rows are gone.
-            after = self._snapshot([spans[-1].after for spans in overwritten], self.later)
-            before = self._snapshot([spans[0].before for spans in overwritten], self.then)
+            later_snapshot = self._snapshot([spans[-1].after for spans in overwritten], self.later)
+            earlier_snapshot = self._snapshot([spans[0].before for spans in overwritten], self.then)
             yield Difference(
-                after.partitions, after.rows(self.spark), after, before.rows(self.spark), before
+                later_snapshot.partitions,
+                later_snapshot.rows(self.spark),
+                later_snapshot,
+                earlier_snapshot.rows(self.spark),
+                earlier_snapshot,
             )
 
     def _changes_of(self, partition: HivePartition | None) -> _PartitionChanges:
-        listed = ListedPartition.of(self, partition, flat=False)
-        versions = listed.versions
+        listed_partition = ListedPartition.of(self, partition, flat=False)
+        versions = listed_partition.versions
         files = versions.files_between(self.then, self.later)
         if self.deletes:
             versions.require_row_ids_of_today(self.then)
         states = []
 
         def read(version: ValidWriteIdList) -> PartitionFiles:
-            states.append(listed.state(files, version))
-            return partition_files(listed.storage, self.table, partition, states[-1], version)
+            states.append(listed_partition.state(files, version))
+            return partition_files(
+                listed_partition.storage, self.table, partition, states[-1], version
+            )
 
         overwrites = versions.overwrites(self.then, self.later)
         spans = []
-        then = self.then
+        earlier_ids = self.then
         for write_id in overwrites:
-            later = as_of_write_id(self.later, write_id - 1)
-            spans.append(_Span(then, later, read(then), read(later)))
-            then = as_of_write_id(self.later, write_id)
-        spans.append(_Span(then, self.later, read(then), read(self.later)))
-        listed.check_kept(files, states)
+            later_ids = as_of_write_id(self.later, write_id - 1)
+            spans.append(_Span(earlier_ids, later_ids, read(earlier_ids), read(later_ids)))
+            earlier_ids = as_of_write_id(self.later, write_id)
+        spans.append(_Span(earlier_ids, self.later, read(earlier_ids), read(self.later)))
+        listed_partition.check_kept(files, states)
         return _PartitionChanges(spans, overwrites)
 
     def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:
@@ -341,8 +347,8 @@ class ChangeReader(TwoVersions):
         if (events := self._events(spans)) is None:
             return None
         rows = self._rows(self._hit_by_deletes(spans), spans[0].then)
-        if not net and (more := self._inserted(spans, net=False)) is not None:
-            rows = rows.unionByName(more)
+        if not net and (inserted_rows := self._inserted(spans, net=False)) is not None:
+            rows = rows.unionByName(inserted_rows)
         return rows.join(events, [*KEY])
 
     def _hit_by_deletes(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
@@ -357,11 +363,11 @@ class ChangeReader(TwoVersions):
 
     def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
         """The rows inserted between two versions; with ``net``, only rows that remain."""
-        then, later = spans[0].then, spans[0].later
-        added = self._added(spans, net=net)
-        if not any(partition.inserts for partition in added):
+        earlier_ids, later_ids = spans[0].then, spans[0].later
+        partitions = self._added(spans, net=net)
+        if not any(partition.inserts for partition in partitions):
             return None
-        rows = self._rows(added, later).where(_is_of(WRITE_ID, then))
+        rows = self._rows(partitions, later_ids).where(_is_of(WRITE_ID, earlier_ids))
         if not net and (undone := self._undone(spans)) is not None:
             rows = rows.join(undone, [*KEY], "left_anti")
         return rows
@@ -369,11 +375,16 @@ class ChangeReader(TwoVersions):
     def _undone(self, spans: Sequence[_Span]) -> DataFrame | None:
         """Row ids that were inserted and deleted by the same transaction: in no version."""
         files = [_within(span.after.deletes, span.then) for span in spans]
-        self.tails.of([file for own in files for file in own])  # Read all tails at once.
-        files = [tuple(filter(self._may_undo, own)) for own in files]
+        self.tails.of(
+            [file for files_of_span in files for file in files_of_span]
+        )  # Read all tails at once.
+        files = [tuple(filter(self._may_undo, files_of_span)) for files_of_span in files]
         if not any(files):
             return None
-        deleted = [replace(span.after, deletes=own) for span, own in zip(spans, files, strict=True)]
+        deleted = [
+            replace(span.after, deletes=files_of_span)
+            for span, files_of_span in zip(spans, files, strict=True)
+        ]
         events = self._snapshot(deleted, spans[0].later).events(self.spark, _DELETED_BY)
         return events.where(F.col(_DELETED_BY) == F.col(WRITE_ID)).select(*KEY)
 
@@ -396,52 +407,61 @@ class ChangeReader(TwoVersions):
 
     def _events(self, spans: Sequence[_Span]) -> DataFrame | None:
         """The row ids that were deleted between two versions, and the write ids of the deletes."""
-        then, later = spans[0].then, spans[0].later
-        deleted = [replace(span.after, deletes=_within(span.after.deletes, then)) for span in spans]
+        earlier_ids, later_ids = spans[0].then, spans[0].later
+        deleted = [
+            replace(span.after, deletes=_within(span.after.deletes, earlier_ids)) for span in spans
+        ]
         if not any(partition.deletes for partition in deleted):
             return None
-        events = self._snapshot(deleted, later).events(self.spark, _DELETED_BY)
+        events = self._snapshot(deleted, later_ids).events(self.spark, _DELETED_BY)
         # Engines may delete a row twice: the first delete counts.
         first = F.min(_DELETED_BY).alias(_DELETED_BY)
-        return events.where(_is_of(_DELETED_BY, then)).groupBy(*KEY).agg(first)
+        return events.where(_is_of(_DELETED_BY, earlier_ids)).groupBy(*KEY).agg(first)
 
     def _overwritten(self, changes: _PartitionChanges, *, net: bool) -> Iterator[DataFrame]:
         """The changes of a partition whose earlier rows are all gone."""
         first, last = changes.spans[0], changes.spans[-1]
         if net:
-            gone = self._rows([first.before], first.then)
+            removed_rows = self._rows([first.before], first.then)
             by: Column = F.lit(changes.overwrites[0]).cast("bigint")
             if (events := self._events([first])) is not None:
-                gone, by = gone.join(events, [*KEY], "left"), F.coalesce(_DELETED_BY, by)
-            yield _as_changes(self.table, gone, DELETE, by)
+                removed_rows, by = (
+                    removed_rows.join(events, [*KEY], "left"),
+                    F.coalesce(_DELETED_BY, by),
+                )
+            yield _as_changes(self.table, removed_rows, DELETE, by)
             rows = self._rows([last.after], last.later)
             yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             return
         for span, write_id in zip(changes.spans, [*changes.overwrites, None], strict=True):
             if span is not first:
                 base = [file for file in span.before.inserts if isinstance(file.directory, Base)]
-                own = replace(span.before, inserts=tuple(base), deletes=())
-                rows = self._rows([own], span.then)
+                base_files = replace(span.before, inserts=tuple(base), deletes=())
+                rows = self._rows([base_files], span.then)
                 yield _as_changes(self.table, rows, INSERT, F.col(WRITE_ID))
             yield from self._changed([span], net=False)
             if write_id is not None:
-                gone = self._rows([span.after], span.later)
-                yield _as_changes(self.table, gone, DELETE, F.lit(write_id).cast("bigint"))
+                removed_rows = self._rows([span.after], span.later)
+                yield _as_changes(self.table, removed_rows, DELETE, F.lit(write_id).cast("bigint"))
 
-    def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
+    def _hit(
+        self, earlier_files: PartitionFiles, deletes: Sequence[AcidFile]
+    ) -> tuple[AcidFile, ...]:
         """The files that may contain deleted rows, judged by their tails."""
-        changed = replace(before, deletes=tuple(deletes))
-        by_file = {file: changed.deletes_of(file) for file in before.inserts}
-        asked = [file for file, own in by_file.items() if own and not file.raw]
-        files = [*asked, *deletes] if asked else []
+        files_with_new_deletes = replace(earlier_files, deletes=tuple(deletes))
+        by_file = {file: files_with_new_deletes.deletes_of(file) for file in earlier_files.inserts}
+        files_with_deletes = [file for file, deletes in by_file.items() if deletes and not file.raw]
+        files = [*files_with_deletes, *deletes] if files_with_deletes else []
         ranges = dict(zip(files, map(KeyRange.of, self.tails.of(files)), strict=True))
 
         def may_be_hit(file: AcidFile) -> bool:
-            own = ranges.get(file)
+            file_range = ranges.get(file)
             theirs = [ranges.get(delete) for delete in by_file[file]]
-            return any(own is None or keys is None or own.may_share(keys) for keys in theirs)
+            return any(
+                file_range is None or keys is None or file_range.may_share(keys) for keys in theirs
+            )
 
-        return tuple(file for file in before.inserts if may_be_hit(file))
+        return tuple(file for file in earlier_files.inserts if may_be_hit(file))
 
     def _rows(self, partitions: Sequence[PartitionFiles], write_ids: ValidWriteIdList) -> DataFrame:
         snapshot = self._snapshot(partitions, write_ids)
@@ -469,23 +489,23 @@ def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column
     return as_changes(table, rows, change, write_id, F.expr(_ROW_ID))
 
 
-def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:
+def _within(files: Sequence[AcidFile], version: ValidWriteIdList) -> tuple[AcidFile, ...]:
     """The files that may contain rows or events that a version did not see."""
     return tuple(
         file
         for file in files
         if isinstance(file.directory, Delta)
         and (
-            file.directory.max_write_id > then.high_watermark
-            or any(own in file.directory.write_ids for own in then.open)
+            file.directory.max_write_id > version.high_watermark
+            or any(write_id in file.directory.write_ids for write_id in version.open)
         )
     )
 
 
-def _is_of(column: str, then: ValidWriteIdList) -> str:
+def _is_of(column: str, version: ValidWriteIdList) -> str:
     """The condition that a version did not see a write id."""
-    open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
-    return f"{column} > {then.high_watermark}{open_}"
+    open_ = f" OR {column} IN ({', '.join(map(str, version.open))})" if version.open else ""
+    return f"{column} > {version.high_watermark}{open_}"
 
 
 # Changes between two versions of an insert-only table, by directory.
@@ -560,51 +580,51 @@ class FlatChangeReader(TwoVersions):
         return in_threads(self._difference, self.all_of(partitions))
 
     def _changes_of(self, partition: HivePartition | None, *, net: bool) -> list[_Change]:
-        listed = ListedPartition.of(self, partition, flat=True)
-        files = listed.versions.files_between(self.then, self.later)
+        listed_partition = ListedPartition.of(self, partition, flat=True)
+        files = listed_partition.versions.files_between(self.then, self.later)
         read: list[AcidDirectory] = []
 
         def of(version: ValidWriteIdList) -> AcidDirectory:
-            read.append(listed.state(files, version))
+            read.append(listed_partition.state(files, version))
             return read[-1]
 
         def change(kind: str, write_id: int, state: AcidDirectory, names: Sequence[str]) -> None:
             # "" means original files, which precede all directories.
-            given = [file for name in names for file in state.files(name)]
-            if own := plain_files(listed.storage, given):
-                changes.append(_Change(kind, write_id, (partition, own)))
+            state_files = [file for name in names for file in state.files(name)]
+            if flat_files := plain_files(listed_partition.storage, state_files):
+                changes.append(_Change(kind, write_id, (partition, flat_files)))
 
         changes: list[_Change] = []
         seen = self.then
-        overwrites = listed.versions.overwrites(self.then, self.later)
+        overwrites = listed_partition.versions.overwrites(self.then, self.later)
         for write_id in overwrites[-1:] if net else overwrites:
-            before = of(self.then if net else as_of_write_id(self.later, write_id - 1))
+            earlier_state = of(self.then if net else as_of_write_id(self.later, write_id - 1))
             if not net:
-                for own, name in _inserts(before, seen):
-                    change(INSERT, own, before, [name])
+                for insert_id, name in _inserts(earlier_state, seen):
+                    change(INSERT, insert_id, earlier_state, [name])
             # With ``net``, only the rows replaced by the first overwrite are deleted rows.
-            change(DELETE, overwrites[0] if net else write_id, before, _names(before))
+            change(DELETE, overwrites[0] if net else write_id, earlier_state, _names(earlier_state))
             seen = as_of_write_id(self.later, write_id)
-            after = of(seen)
-            change(INSERT, write_id, after, [after.base or ""])
+            later_state = of(seen)
+            change(INSERT, write_id, later_state, [later_state.base or ""])
         last = of(self.later)
-        for own, name in _inserts(last, seen):
-            change(INSERT, own, last, [name])
-        listed.check_kept(files, read)
+        for insert_id, name in _inserts(last, seen):
+            change(INSERT, insert_id, last, [name])
+        listed_partition.check_kept(files, read)
         return changes
 
     def _difference(self, partition: HivePartition | None) -> FlatDifference:
         storage = folder_of(self.table, partition)
         readers = TwoReaders(self.owner, self.then, self.later, self.now, self.txns, self.rules)
-        before, after = (
+        earlier_files, later_files = (
             plain_files(storage, flat_files(state)) for state in readers.flat_states(storage)
         )
-        earlier, later = set(before), set(after)
+        earlier, later_set = set(earlier_files), set(later_files)
         return FlatDifference(
             partition,
-            before,
-            [file for file in after if file not in earlier],
-            [file for file in before if file not in later],
+            earlier_files,
+            [file for file in later_files if file not in earlier],
+            [file for file in earlier_files if file not in later_set],
         )
 
     def _frame(self, kind: str, changes: Sequence[_Change]) -> DataFrame:
@@ -622,10 +642,10 @@ def _names(state: AcidDirectory) -> list[str]:
     return ["", *filter(None, [state.base]), *state.deltas]
 
 
-def _inserts(state: AcidDirectory, seen: ValidWriteIdList) -> Iterator[tuple[int, str]]:
+def _inserts(state: AcidDirectory, version: ValidWriteIdList) -> Iterator[tuple[int, str]]:
     """The deltas that a version did not see, each of one write id."""
     for name in state.deltas:
         delta = parse_directory(name)
         assert isinstance(delta, Delta), name
-        if not seen.is_valid(delta.max_write_id):
+        if not version.is_valid(delta.max_write_id):
             yield delta.max_write_id, name

@@ -55,7 +55,7 @@ class FlatSnapshot:
         txns: ValidTxnList | None,
         rules: Rules,
         now: ValidWriteIdList | None = None,
-        listed: Listings = NO_LISTINGS,
+        listings: Listings = NO_LISTINGS,
         txn: LiveTransaction | None = None,
     ) -> Self:
         """List the visible files of an insert-only table; a directory is visible as a whole.
@@ -67,14 +67,14 @@ class FlatSnapshot:
             txns: The visible transactions; None means all.
             rules: The rules of the engine version for reading directories.
             now: The write ids that a new reader sees, if an earlier version is read.
-            listed: See ``usual_listings``.
+            listings: See ``usual_listings``.
             txn: The transaction, if any, that holds a lock on the table.
         """
         owner = TableOfFolder.of(table, txn)
 
         def list_one(partition: HivePartition | None) -> FlatFiles:
             folder = table.folder if partition is None else partition.folder
-            storage, files = listed.get(folder) or listing_of(folder, owner)
+            storage, files = listings.get(folder) or listing_of(folder, owner)
             state = read_state(storage, files, write_ids, txns, rules=rules, now=now, flat=True)
             names = ["", *filter(None, [state.base]), *state.deltas]
             return partition, plain_files(storage, [f for name in names for f in state.files(name)])
@@ -88,8 +88,8 @@ class FlatSnapshot:
         def list_one(partition: HivePartition | None) -> FlatFiles:
             storage = folder_of(table, partition)
             files = storage.list_files(recursive=True, missing_ok=True)
-            seen = [file for file in files if not is_hidden_path(file.path)]
-            return partition, plain_files(storage, seen)
+            visible_files = [file for file in files if not is_hidden_path(file.path)]
+            return partition, plain_files(storage, visible_files)
 
         return cls(table, in_threads(list_one, partitions if table.partition_keys else [None]))
 
@@ -113,10 +113,10 @@ class FlatSnapshot:
         alike: dict[SparkRowFormat, list[PlainFile]] = {}
         for number, (partition, files) in enumerate(self.files):
             if files:
-                own = () if partition is None else partition.values
-                values = texts_in_rows(own, table.key_types)
-                given = alike.setdefault(SparkRowFormat.of(table, partition), [])
-                given += [replace(file, part=number, values=values) for file in files]
+                key_values = () if partition is None else partition.values
+                values = texts_in_rows(key_values, table.key_types)
+                files_of_format = alike.setdefault(SparkRowFormat.of(table, partition), [])
+                files_of_format += [replace(file, part=number, values=values) for file in files]
         scans = alike or {SparkRowFormat.of(table): []}
         with translated_spark_errors(f"Reading {table.ref.full_name}"):
             frames = [form.scan(spark, some, table.partition_keys) for form, some in scans.items()]

@@ -82,7 +82,7 @@ class KeptRows:
 
 
 def keep_rows(
-    frame: DataFrame, spark: SparkSession, table: HiveTable, txn: ReadingTransaction, what: str
+    frame: DataFrame, spark: SparkSession, table: HiveTable, txn: ReadingTransaction, subject: str
 ) -> KeptRows:
     """Evaluate a frame once and store its rows.
 
@@ -94,13 +94,13 @@ def keep_rows(
         spark: The session that uses the rows.
         table: The table that is written.
         txn: The transaction that the files belong to.
-        what: The name of the rows, at the beginning of error messages.
+        subject: The name of the rows, at the beginning of error messages.
 
     Raises:
         TypeMismatch: A column has a type that no file can hold.
     """
     fields = frame.schema.fields
-    _require_kept_types(fields, what)
+    _require_kept_types(fields, subject)
     folder = HiddenFolder.until_the_end_of(txn, table.folder)
 
     names = [_name(number) for number in range(len(fields))]
@@ -109,13 +109,13 @@ def keep_rows(
         writing.conf.set(key, value)
     if any(_alike_but_for_case(field.dataType) for field in fields):
         writing.conf.set(_CASE_SENSITIVE, "true")
-    with translated_spark_errors(what):
+    with translated_spark_errors(subject):
         numbered = in_session(frame.toDF(*names).select(*map(_storable, names, fields)), writing)
         file_writer(numbered, folder.path).options(**_FILE_OPTIONS).parquet(folder.path)
 
-    listed = folder.storage.list_files(folder.name, recursive=True)
-    written = [file for file in listed if not file.path.startswith((".", "_"))]
-    paths = [f"{folder.name}/{file.path}" for file in written]
+    all_files = folder.storage.list_files(folder.name, recursive=True)
+    data_files = [file for file in all_files if not file.path.startswith((".", "_"))]
+    paths = [f"{folder.name}/{file.path}" for file in data_files]
     sizes = in_threads(lambda path: _size(folder.storage, path), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
@@ -125,16 +125,16 @@ def keep_rows(
             for n, f in zip(names, fields, strict=True)
         ]
     )
-    files = [PlainFile(below(folder.path, file.path), file.size) for file in written]
+    files = [PlainFile(below(folder.path, file.path), file.size) for file in data_files]
     read = scan_files(reading, StorageFormat.PARQUET, files, schema)
-    kept = in_session(read, spark).select(
+    stored_rows = in_session(read, spark).select(
         *[
             _stored(n, f).alias(f.name, **({"metadata": f.metadata} if f.metadata else {}))
             for n, f in zip(names, fields, strict=True)
         ]
     )
     rows, size = (sum(numbers) for numbers in zip(*sizes, strict=True))
-    return KeptRows(kept, rows, size, folder.storage, paths)
+    return KeptRows(stored_rows, rows, size, folder.storage, paths)
 
 
 class SharedRows:
@@ -152,32 +152,32 @@ class SharedRows:
         self._txn = txn
         self._frames: dict[str, DataFrame] = {}
 
-    def earlier(self, what: object, spark: SparkSession) -> DataFrame | None:
+    def earlier(self, source: object, spark: SparkSession) -> DataFrame | None:
         """Return rows that an earlier statement has read, if any.
 
         Args:
-            what: The source of the rows.
+            source: The source of the rows.
             spark: The session that uses the rows.
         """
-        frame = self._frames.get(repr(what))
+        frame = self._frames.get(repr(source))
         return None if frame is None else in_session(frame, spark)
 
-    def remember(self, what: object, rows: DataFrame) -> None:
+    def remember(self, source: object, rows: DataFrame) -> None:
         """Store rows for later statements."""
-        self._frames[repr(what)] = rows
+        self._frames[repr(source)] = rows
 
-    def kept(self, what: object, spark: SparkSession, rows: DataFrame) -> DataFrame:
+    def kept(self, source: object, spark: SparkSession, rows: DataFrame) -> DataFrame:
         """Evaluate rows for the first statement, and return the stored rows to later ones.
 
         Args:
-            what: The source of the rows.
+            source: The source of the rows.
             spark: The session that uses them.
             rows: The rows in this session, evaluated for the first statement.
         """
-        if (known := self.earlier(what, spark)) is not None:
-            return known
+        if (stored_rows := self.earlier(source, spark)) is not None:
+            return stored_rows
         frame = keep_rows(rows, spark, self._table, self._txn, "The source").frame
-        self.remember(what, frame)
+        self.remember(source, frame)
         return frame
 
 
@@ -206,37 +206,37 @@ def _stored(name: str, field: StructField) -> Column:
     return F.lit(None) if _is_void(field) else F.col(name)
 
 
-def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
+def _require_kept_types(fields: Sequence[StructField], subject: str) -> None:
     for field in fields:
         types = [] if _is_void(field) else _types(field.dataType)
         if any(map(_is_no_value, types)):
             raise TypeMismatch(
-                f"{what}: no file can hold the type {field.dataType.simpleString()} of column "
+                f"{subject}: no file can hold the type {field.dataType.simpleString()} of column "
                 f"{field.name}.",
                 remedy="Leave the column out, or cast it.",
             )
 
 
-def _is_no_value(given: DataType) -> bool:
-    empty = isinstance(given, StructType) and not given.fields
-    void = isinstance(given, NullType) and not FILES_HOLD_VOID
-    return empty or void or is_calendar_interval(given)
+def _is_no_value(spark_type: DataType) -> bool:
+    empty = isinstance(spark_type, StructType) and not spark_type.fields
+    void = isinstance(spark_type, NullType) and not FILES_HOLD_VOID
+    return empty or void or is_calendar_interval(spark_type)
 
 
-def _alike_but_for_case(given: DataType) -> bool:
-    structs = [type_ for type_ in _types(given) if isinstance(type_, StructType)]
+def _alike_but_for_case(spark_type: DataType) -> bool:
+    structs = [type_ for type_ in _types(spark_type) if isinstance(type_, StructType)]
     return any(
         len({name.lower() for name in struct.names}) < len(struct.names) for struct in structs
     )
 
 
-def _types(given: DataType) -> list[DataType]:
+def _types(spark_type: DataType) -> list[DataType]:
     """A type, and all nested types."""
     inner: list[DataType] = []
-    if isinstance(given, ArrayType):
-        inner = [given.elementType]
-    elif isinstance(given, MapType):
-        inner = [given.keyType, given.valueType]
-    elif isinstance(given, StructType):
-        inner = [field.dataType for field in given.fields]
-    return [given, *[type_ for part in inner for type_ in _types(part)]]
+    if isinstance(spark_type, ArrayType):
+        inner = [spark_type.elementType]
+    elif isinstance(spark_type, MapType):
+        inner = [spark_type.keyType, spark_type.valueType]
+    elif isinstance(spark_type, StructType):
+        inner = [field.dataType for field in spark_type.fields]
+    return [spark_type, *[type_ for part in inner for type_ in _types(part)]]

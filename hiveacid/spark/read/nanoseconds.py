@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import NanosecondsLost, UserError
+from hiveacid.errors import UnsupportedFile, UserError
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
@@ -56,7 +56,7 @@ class InspectedFile:
 def check_nanoseconds(
     spark: SparkSession,
     snapshot: AcidSnapshot | FlatSnapshot,
-    what: str,
+    subject: str,
     columns: Collection[str] | None = None,
 ) -> None:
     """Refuse to truncate timestamps of a table, unless a table property allows it.
@@ -64,30 +64,30 @@ def check_nanoseconds(
     Args:
         spark: The session; its tasks inspect the files.
         snapshot: The snapshot that the timestamps are read from.
-        what: The operation that would truncate them, for the message.
+        subject: The operation that would truncate them, for the message.
         columns: The columns whose values are used, in lower case; None means all columns.
 
     Raises:
-        NanosecondsLost: A timestamp has more digits than microseconds.
+        UnsupportedFile: A timestamp has more digits than microseconds.
         UserError: The table property has an invalid value.
     """
     table = snapshot.table
-    wanted, keys = timestamp_columns(table), _names_of_timestamps(table.partition_keys)
+    columns_to_check, keys = timestamp_columns(table), _names_of_timestamps(table.partition_keys)
     if columns is not None:
-        wanted, keys = wanted & set(columns), keys & set(columns)
-    if not wanted | keys or _truncates(table):
+        columns_to_check, keys = columns_to_check & set(columns), keys & set(columns)
+    if not columns_to_check | keys or _truncates(table):
         return
-    _check_partition_keys(snapshot, what, keys)
-    if not wanted:
+    _check_partition_keys(snapshot, subject, keys)
+    if not columns_to_check:
         return
     files = _files_of(snapshot)
     unsure = [f for f, is_so in zip(files, in_threads(_is_unsure, files), strict=True) if is_so]
-    finer = SparkTasks(spark).run(partial(finer_column_in, wanted), unsure)
+    finer = SparkTasks(spark).run(partial(finer_column_in, columns_to_check), unsure)
     for file, column in zip(unsure, finer, strict=True):
         if column is not None:
-            raise NanosecondsLost(
+            raise UnsupportedFile(
                 f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"
-                f" which {what} would cut to microseconds.",
+                f" which {subject} would cut to microseconds.",
                 remedy=f"Set {column} in the statement, or leave it out; or give"
                 f" {table.ref.full_name} the table property '{NANOSECONDS}'='{TRUNCATE}' if they"
                 " may be cut.",
@@ -104,7 +104,7 @@ def _names_of_timestamps(columns: Sequence[HiveColumn]) -> set[str]:
 
 
 def _check_partition_keys(
-    snapshot: AcidSnapshot | FlatSnapshot, what: str, keys: Collection[str]
+    snapshot: AcidSnapshot | FlatSnapshot, subject: str, keys: Collection[str]
 ) -> None:
     """Refuse to write a row into a wrong partition because of a truncated partition key."""
     table = snapshot.table
@@ -113,9 +113,9 @@ def _check_partition_keys(
             continue
         for name, values in _partitions_of(snapshot):
             if is_finer_text(values[index] or ""):
-                raise NanosecondsLost(
+                raise UnsupportedFile(
                     f"The partition {name} of {table.ref.full_name} has nanoseconds in its key"
-                    f" {key.name}, which {what} would cut to microseconds.",
+                    f" {key.name}, which {subject} would cut to microseconds.",
                     remedy=f"Set {key.name} in the statement, exclude the partition by a condition"
                     f" on it, or give {table.ref.full_name} the table property"
                     f" '{NANOSECONDS}'='{TRUNCATE}' if they may be cut.",
@@ -127,9 +127,17 @@ def _partitions_of(
 ) -> Iterator[tuple[str | None, Sequence[str | None]]]:
     """The names and values of the partitions that have rows."""
     if isinstance(snapshot, AcidSnapshot):
-        yield from ((each.name, each.values) for each in snapshot.partitions if each.inserts)
+        yield from (
+            (partition.name, partition.values)
+            for partition in snapshot.partitions
+            if partition.inserts
+        )
     else:
-        yield from ((each.name, each.values) for each, files in snapshot.files if each and files)
+        yield from (
+            (partition.name, partition.values)
+            for partition, files in snapshot.files
+            if partition and files
+        )
 
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
@@ -140,8 +148,8 @@ def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None
     with storage.open_input(name) as source:
         if tail is None:
             return _finer_column_of_parquet(source, file.path, columns, file.columns)
-        named = replace(tail, types=with_column_names(tail.types, file.columns))
-        return finer_column(source, named, columns)
+        named_tail = replace(tail, types=with_column_names(tail.types, file.columns))
+        return finer_column(source, named_tail, columns)
 
 
 def _finer_column_of_parquet(
@@ -150,13 +158,14 @@ def _finer_column_of_parquet(
     # Distant times of 96 bits overflow a number of nanoseconds, but the overflowed value has the
     # correct remainder.
     file = ParquetInput(source, path)
-    stored = file.names
-    shown = dict(zip(stored, table.renamed(stored), strict=True))
+    stored_names = file.names
+    table_names = dict(zip(stored_names, table.renamed(stored_names), strict=True))
     times = stored_times(file.metadata)
     names = [
         name
-        for name in stored
-        if shown[name].lower() in columns and any(time.unit == "ns" for time in times.get(name, ()))
+        for name in stored_names
+        if table_names[name].lower() in columns
+        and any(time.unit == "ns" for time in times.get(name, ()))
     ]
     for name in names:
         forms = [time for time in times[name] if time.unit != "day"]
@@ -165,15 +174,15 @@ def _finer_column_of_parquet(
             leaves = zip(
                 forms, timestamps_in(micros.column(0)), timestamps_in(nanos.column(0)), strict=True
             )
-            if any(_is_finer(form, few, many) for form, few, many in leaves):
-                return shown[name]
+            if any(_is_finer(form, micros, many) for form, micros, many in leaves):
+                return table_names[name]
     return None
 
 
-def _is_finer(form: StoredTime, few: Integers, many: Integers) -> bool:
+def _is_finer(form: StoredTime, micros: Integers, many: Integers) -> bool:
     """Whether some numbers, read as microseconds and as nanoseconds, differ by more than the unit."""
     if form.physical == "INT96":
-        return bool((many != few * 1000).any())
+        return bool((many != micros * 1000).any())
     return form.unit == "ns" and bool((many % 1000).any())
 
 
@@ -187,10 +196,12 @@ def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
             for file in partition.inserts
         ]
     files: list[InspectedFile] = []
-    for partition, own in snapshot.files:
+    for partition, files_of_partition in snapshot.files:
         form = RowFormat.of(table, partition).format
         if not form.is_text:
-            files += [InspectedFile(file.path, file.size, form, columns) for file in own]
+            files += [
+                InspectedFile(file.path, file.size, form, columns) for file in files_of_partition
+            ]
     return files
 
 
@@ -203,10 +214,10 @@ def _is_unsure(file: InspectedFile) -> bool:
 
 
 def _truncates(table: HiveTable) -> bool:
-    given = table.parameters.get(NANOSECONDS, REFUSE).strip().lower()
-    if given not in (TRUNCATE, REFUSE):
+    setting = table.parameters.get(NANOSECONDS, REFUSE).strip().lower()
+    if setting not in (TRUNCATE, REFUSE):
         raise UserError(
-            f"{table.ref.full_name} has the property {NANOSECONDS}={given!r}.",
+            f"{table.ref.full_name} has the property {NANOSECONDS}={setting!r}.",
             remedy=f"Set it to {TRUNCATE} or {REFUSE}.",
         )
-    return given == TRUNCATE
+    return setting == TRUNCATE

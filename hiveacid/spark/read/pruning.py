@@ -20,31 +20,32 @@ from hiveacid.rules.names import parse_partition_name
 from hiveacid.rules.partitions import canonical_text, is_day, named_partition, texts_in_rows
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_context, java_frame, java_session, scala_object
 from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.rows.columns import as_operand, has_exact_statistics, spark_struct
-from hiveacid.spark.session import PARSED, sql_parser
-from hiveacid.spark.spark_versions import from_rows, java_class, try_cast
+from hiveacid.spark.session import parsed_texts, sql_parser
+from hiveacid.spark.spark_versions import from_rows, try_cast
 
 # Trees of expressions and plans, as Spark's parser and optimizer build them
 
 
-def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
+def parsed(spark: SparkSession, condition: str, subject: str = "The condition") -> Any:
     """Parse a condition, or any expression, into a tree.
 
     Args:
         spark: A session.
         condition: The text.
-        what: The beginning of an error message.
+        subject: The beginning of an error message.
 
     Raises:
-        BadCondition: The text is invalid.
+        InvalidJob: The text is invalid.
     """
     # Other sessions live long, and their settings may change.
-    known: dict[str, Any] = vars(spark).get(PARSED, {})
-    if condition not in known:
-        with translated_spark_errors(f"{what} {condition!r}"), sql_parser(spark) as parser:
-            known[condition] = parser.parseExpression(condition)
-    return known[condition]
+    cache = parsed_texts(spark)
+    if condition not in cache:
+        with translated_spark_errors(f"{subject} {condition!r}"), sql_parser(spark) as parser:
+            cache[condition] = parser.parseExpression(condition)
+    return cache[condition]
 
 
 def nodes(tree: Any) -> Iterator[Any]:
@@ -58,11 +59,11 @@ def children(node: Any) -> list[Any]:
     """The trees directly below a tree."""
 
     def look_up(node: Any) -> list[Any]:
-        below = node.children()
-        return [below.apply(index) for index in range(below.size())]
+        child_list = node.children()
+        return [child_list.apply(index) for index in range(child_list.size())]
 
-    found: list[Any] = _remembered(node, "_children", look_up)
-    return found
+    trees: list[Any] = _remembered(node, "_children", look_up)
+    return trees
 
 
 def kind(node: Any) -> str:
@@ -73,10 +74,10 @@ def kind(node: Any) -> str:
 
 def _remembered(node: Any, name: str, look_up: Callable[[Any], Any]) -> Any:
     """Return a property of a node, which never changes: Java is called once for it."""
-    known = vars(node)
-    if name not in known:
-        known[name] = look_up(node)
-    return known[name]
+    properties = vars(node)
+    if name not in properties:
+        properties[name] = look_up(node)
+    return properties[name]
 
 
 def conjuncts(condition: Any) -> Iterator[Any]:
@@ -128,7 +129,7 @@ def matching_partitions(
     usable = [
         conjunct.sql()
         for conjunct in _plain_conjuncts(spark, condition)
-        if (used := column_names(conjunct)) and None not in map(scope.key, used)
+        if (used_columns := column_names(conjunct)) and None not in map(scope.key, used_columns)
     ]
     if not usable or not names:
         return list(names)
@@ -138,14 +139,14 @@ def matching_partitions(
         for conjunct in usable:
             fewer = matching.where(conjunct)
             # A nondeterministic condition must be evaluated only once, for each row.
-            if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
+            if java_frame(fewer).queryExecution().analyzed().expressions().head().deterministic():
                 matching = fewer
         numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
     return [names[number] for number in numbers]
 
 
 def called(
-    spark: SparkSession, table: HiveTable, wanted: Collection[str], names: Sequence[str]
+    spark: SparkSession, table: HiveTable, canonical_names: Collection[str], names: Sequence[str]
 ) -> list[str]:
     """Return the partitions whose rows belong into one of the wanted partitions.
 
@@ -154,10 +155,10 @@ def called(
     Args:
         spark: A session.
         table: The table.
-        wanted: The canonical names of partitions.
+        canonical_names: The canonical names of partitions.
         names: The existing partitions.
     """
-    among = set(wanted)
+    among = set(canonical_names)
     values = canonical_values(spark, table, [_values(name) for name in names])
     return [
         name
@@ -167,14 +168,14 @@ def called(
 
 
 def canonical_values(
-    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+    spark: SparkSession, table: HiveTable, partition_values: Sequence[Sequence[str | None]]
 ) -> list[tuple[str | None, ...]]:
     """Return the canonical texts of partition values, as Spark reads them by the types of the keys.
 
     A value that is invalid for its column becomes None.
     """
     types = [*table.key_types.values()]
-    canonical = [tuple(values) for values in given]
+    canonical = [tuple(values) for values in partition_values]
     unclear = [
         number
         for number, values in enumerate(canonical)
@@ -203,10 +204,13 @@ def _values(name: str) -> list[str | None]:
 
 
 def _typed(
-    spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
+    spark: SparkSession, table: HiveTable, partition_values: Sequence[Sequence[str | None]]
 ) -> DataFrame:
     keys = spark_struct(table.partition_keys).fields
-    rows = [(number, *texts_in_rows(own, table.key_types)) for number, own in enumerate(given)]
+    rows = [
+        (number, *texts_in_rows(values, table.key_types))
+        for number, values in enumerate(partition_values)
+    ]
     text = StructType(
         [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
     )
@@ -215,9 +219,9 @@ def _typed(
     )
 
 
-def same_expression(spark: SparkSession, one: str, other: str) -> bool:
+def same_expression(spark: SparkSession, first_text: str, second_text: str) -> bool:
     """Whether two texts are certainly the same expression, apart from blanks and case."""
-    trees = [parsed(spark, text) for text in (one, other)]
+    trees = [parsed(spark, text) for text in (first_text, second_text)]
     if all(kind(tree) == "UnresolvedAttribute" for tree in trees):
         first, second = ([part.lower() for part in column_names(tree)[0]] for tree in trees)
         return first == second
@@ -253,13 +257,15 @@ def tied_partition_columns(
         table: The target.
     """
     fields = spark_struct(table.partition_keys).fields
-    given = [keys[key.name.lower()] for key in fields]
-    types = [field.dataType.simpleString() for field in source.selectExpr(*given).schema.fields]
+    expressions = [keys[key.name.lower()] for key in fields]
+    types = [
+        field.dataType.simpleString() for field in source.selectExpr(*expressions).schema.fields
+    ]
     if not all(map(equals_one_partition, types, table.key_types.values())):
         return None
     return {
         key.name: f"TRY_CAST({as_operand(value)} AS {key.dataType.simpleString()})"
-        for value, key in zip(given, fields, strict=True)
+        for value, key in zip(expressions, fields, strict=True)
     }
 
 
@@ -286,7 +292,7 @@ def filters_of(
     spark: SparkSession,
     condition: str,
     columns: Sequence[HiveColumn],
-    others: Sequence[HiveColumn],
+    further_columns: Sequence[HiveColumn],
     alias: str,
 ) -> list[Any]:
     """The parts of a condition that ORC can use, as filters of Spark, in Java.
@@ -295,28 +301,28 @@ def filters_of(
         spark: Any session; no job is run.
         condition: A condition over the columns of a table.
         columns: The columns in the files.
-        others: Columns that the condition may name and that are in no file, such as partition
+        further_columns: Columns that the condition may name and that are in no file, such as partition
             columns.
         alias: The alias of the table in the condition.
     """
-    both = spark_struct([*columns, *others])
-    session: Any = spark._jsparkSession
+    all_columns_of_table = spark_struct([*columns, *further_columns])
+    session = java_session(spark)
     # An RDD prevents the optimizer from detecting an empty relation and dropping the filter.
-    nothing: Any = spark.sparkContext._jsc.emptyRDD()
-    rows = session.createDataFrame(nothing, session.parseDataType(both.json()))
+    nothing = java_context(spark).emptyRDD()
+    rows = session.createDataFrame(nothing, session.parseDataType(all_columns_of_table.json()))
     plan = rows.alias(alias).where(condition).queryExecution().optimizedPlan()
     searchable = {column.name for column in columns if has_exact_statistics(column)}
-    strategy = getattr(java_class(spark, f"{_SOURCES}.DataSourceStrategy$"), "MODULE$")
+    strategy = scala_object(spark, f"{_SOURCES}.DataSourceStrategy")
     filters = []
     for conjunct in _filters(plan):
         translated = strategy.translateFilter(conjunct, True)
-        if not translated.isDefined() or _lists_null(found := translated.get()):
+        if not translated.isDefined() or _lists_null(source_filter := translated.get()):
             continue
         # ORC compares texts by Java's order of letters, but its statistics use the order of bytes.
-        if not found.toString().isascii():
+        if not source_filter.toString().isascii():
             continue
-        if set(found.references()) <= searchable:
-            filters.append(found)
+        if set(source_filter.references()) <= searchable:
+            filters.append(source_filter)
     return filters
 
 

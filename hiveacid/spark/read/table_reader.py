@@ -70,11 +70,11 @@ class RowQuery:
         Raises:
             UnknownColumn: A column is missing.
         """
-        known = {column.name.lower() for column in all_columns(table)}
-        unknown = [name for name in self.columns or () if name.lower() not in known]
-        if unknown:
+        column_names = {column.name.lower() for column in all_columns(table)}
+        unknown_names = [name for name in self.columns or () if name.lower() not in column_names]
+        if unknown_names:
             raise UnknownColumn(
-                f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+                f"{table.ref.full_name} has no column {', '.join(unknown_names)}.",
                 remedy=f"Its columns are {', '.join(c.name for c in all_columns(table))}.",
             )
 
@@ -89,16 +89,18 @@ class RowQuery:
             spark: A session made by ``scan_session``.
             snapshot: The visible files.
         """
-        if (needed := self._needed(spark)) is not None:
-            snapshot = snapshot.of_columns(needed)
-        if self.where is not None and any(each.clustered_by for each in snapshot.partitions):
+        if (column_names := self._needed(spark)) is not None:
+            snapshot = snapshot.of_columns(column_names)
+        if self.where is not None and any(
+            partition.clustered_by for partition in snapshot.partitions
+        ):
             # ORC skips parts of files, but does not know buckets.
             with translated_spark_errors(f"The condition {self.where!r}"):
                 # A filter inside of a subquery does not apply to the table.
-                own = without_subqueries(spark, self.where)
+                condition = without_subqueries(spark, self.where)
                 table = snapshot.table
-                filters = own and filters_of(
-                    spark, own, table.columns, table.partition_keys, _ALIAS
+                filters = condition and filters_of(
+                    spark, condition, table.columns, table.partition_keys, _ALIAS
                 )
             if filters:
                 snapshot = in_buckets(snapshot, values_of(filters, table.columns))
@@ -159,12 +161,12 @@ class TableReader(FilesReader):
             query: The rows and columns to read; by default all.
         """
         table, query = self.confirmed(table), query or RowQuery()
-        partitions, listed = self._partitions(spark, table, query)
+        partitions, listings = self._partitions(spark, table, query)
         if table.kind is TableKind.INSERT_ONLY:
-            flat = self.flat_files(table, partitions, query.as_of, listed)
+            flat = self.flat_files(table, partitions, query.as_of, listings)
             self.snapshots.append(flat)
             return query.select(flat.rows(spark))
-        acid = AcidSnapshot.of(self.files(table, partitions, query.as_of, listed))
+        acid = AcidSnapshot.of(self.files(table, partitions, query.as_of, listings))
         self.snapshots.append(acid)
         return query.rows_of(spark, acid)
 
@@ -173,13 +175,13 @@ class TableReader(FilesReader):
         table: HiveTable,
         partitions: Sequence[HivePartition],
         as_of: AsOf | None = None,
-        listed: Listings = NO_LISTINGS,
+        listings: Listings = NO_LISTINGS,
     ) -> FlatSnapshot:
         """Some partitions of an insert-only table; see ``files``."""
         version, now = self._version(table, as_of), self._now(table)
-        seen = self._txn.snapshot.txns
+        txns = self._txn.snapshot.txns
         return FlatSnapshot.of_insert_only(
-            table, partitions, version, seen, self._rules, now, listed, self._txn
+            table, partitions, version, txns, self._rules, now, listings, self._txn
         )
 
     def _partitions(
@@ -188,10 +190,10 @@ class TableReader(FilesReader):
         if not table.partition_keys:
             return [], NO_LISTINGS
         names = query.partitions(spark, table, self._client.get_partition_names(table.ref))
-        with Threads(1) as beside:
+        with Threads(1) as background:
             # The metastore needs as long to describe many partitions as they take to be listed.
-            listed = beside.submit(usual_listings, table, names)
-            return self._client.get_partitions(table, names), listed.result()
+            listings = background.submit(usual_listings, table, names)
+            return self._client.get_partitions(table, names), listings.result()
 
     def changes(
         self,
@@ -201,10 +203,10 @@ class TableReader(FilesReader):
     ) -> DataFrame:
         """Return the changes of a table between two versions; see ``ChangesSource``."""
         table = self.confirmed(table)
-        then, later = (self._version(table, as_of) for as_of in source.versions)
+        earlier_ids, later_ids = (self._version(table, as_of) for as_of in source.versions)
         flat = table.kind is TableKind.INSERT_ONLY
         of_kind = self._file_changes if flat else self._row_changes
-        reader = of_kind(spark, table, then, later)
+        reader = of_kind(spark, table, earlier_ids, later_ids)
         rows = reader.changes(self._all(table), net=source.net, keys=source.keys)
         self.snapshots += reader.snapshots
         return rows
@@ -222,8 +224,8 @@ class TableReader(FilesReader):
         ``ChangeReader``.
         """
         table = self.confirmed(table)
-        then, later = (self._version(table, as_of) for as_of in versions)
-        reader = replace(self._row_changes(spark, table, then, later), deletes=True)
+        earlier_ids, later_ids = (self._version(table, as_of) for as_of in versions)
+        reader = replace(self._row_changes(spark, table, earlier_ids, later_ids), deletes=True)
         yield from reader.differences(partitions)
 
     def file_differences(
@@ -234,32 +236,38 @@ class TableReader(FilesReader):
         See ``FlatChangeReader``.
         """
         table = self.confirmed(table)
-        then, later = self._version(table, as_of), self._now(table)
-        return self._file_changes(spark, table, then, later).differences(self._all(table))
+        earlier_ids, later_ids = self._version(table, as_of), self._now(table)
+        return self._file_changes(spark, table, earlier_ids, later_ids).differences(
+            self._all(table)
+        )
 
     def _row_changes(
         self,
         spark: SparkSession,
         table: HiveTable,
-        then: ValidWriteIdList,
-        later: ValidWriteIdList,
+        earlier_ids: ValidWriteIdList,
+        later_ids: ValidWriteIdList,
     ) -> ChangeReader:
-        seen, now = self._txn.snapshot, self._now(table)
-        check_order(table.ref.full_name, then, later)
+        snapshot, now = self._txn.snapshot, self._now(table)
+        check_order(table.ref.full_name, earlier_ids, later_ids)
         owner = TableOfFolder.of(table, self._txn)
-        return ChangeReader(spark, table, owner, then, later, now, seen.txns, self._rules)
+        return ChangeReader(
+            spark, table, owner, earlier_ids, later_ids, now, snapshot.txns, self._rules
+        )
 
     def _file_changes(
         self,
         spark: SparkSession,
         table: HiveTable,
-        then: ValidWriteIdList,
-        later: ValidWriteIdList,
+        earlier_ids: ValidWriteIdList,
+        later_ids: ValidWriteIdList,
     ) -> FlatChangeReader:
-        seen, now = self._txn.snapshot, self._now(table)
-        check_order(table.ref.full_name, then, later)
+        snapshot, now = self._txn.snapshot, self._now(table)
+        check_order(table.ref.full_name, earlier_ids, later_ids)
         owner = TableOfFolder.of(table, self._txn)
-        return FlatChangeReader(spark, table, owner, then, later, now, seen.txns, self._rules)
+        return FlatChangeReader(
+            spark, table, owner, earlier_ids, later_ids, now, snapshot.txns, self._rules
+        )
 
     def staged(self, spark: SparkSession, table: HiveTable, name: str) -> DataFrame:
         """Return the rows that a staged change inserts, and the current rows that it deletes.
@@ -279,17 +287,19 @@ class TableReader(FilesReader):
             for partition, rows in files.inserts.items()
         ]
         inserted = FlatSnapshot(table, new).rows(spark)
-        shown = [quoted(column.name) for column in all_columns(table)]
-        frames = [inserted.select(F.lit(INSERT).alias(CHANGE), *shown)]
+        column_texts = [quoted(column.name) for column in all_columns(table)]
+        frames = [inserted.select(F.lit(INSERT).alias(CHANGE), *column_texts)]
         for names, read in (
             (files.replaced, self._current),
             (files.deletes.keys() - files.replaced, partial(self._hit, files)),
         ):
             if names:
-                named = [each for each in names if each is not None]
-                partitions = self._client.get_partitions(table, named) if named else []
+                partition_names = [name for name in names if name is not None]
+                partitions = (
+                    self._client.get_partitions(table, partition_names) if partition_names else []
+                )
                 rows = read(spark, table, partitions)
-                frames.append(rows.select(F.lit(DELETE).alias(CHANGE), *shown))
+                frames.append(rows.select(F.lit(DELETE).alias(CHANGE), *column_texts))
         return reduce(DataFrame.unionAll, frames)
 
     def _current(
@@ -307,11 +317,13 @@ class TableReader(FilesReader):
         partitions: Sequence[HivePartition],
     ) -> DataFrame:
         current = AcidSnapshot.of(self.files(table, partitions))
-        own = [
-            replace(each, inserts=(), deletes=(*files.events(each.name),))
-            for each in current.partitions
+        partitions_with_events = [
+            replace(partition, inserts=(), deletes=(*files.events(partition.name),))
+            for partition in current.partitions
         ]
-        events = replace(current, partitions=own).events(spark, own_column("deleted_by"))
+        events = replace(current, partitions=partitions_with_events).events(
+            spark, own_column("deleted_by")
+        )
         return current.rows(spark).join(events.select(*KEY), [*KEY], "left_semi")
 
     def _all(self, table: HiveTable) -> list[HivePartition]:
@@ -325,4 +337,4 @@ def _new_partition(table: HiveTable, name: str | None) -> HivePartition | None:
 
 
 def _plain_files(folder: Location, files: Sequence[StagedRows]) -> list[PlainFile]:
-    return [PlainFile(below(folder, each.path), each.bytes) for each in files]
+    return [PlainFile(below(folder, file.path), file.bytes) for file in files]

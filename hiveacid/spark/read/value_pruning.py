@@ -4,14 +4,14 @@ Files are skipped by the bucket number and by the ranges in their tails, and gro
 itself, for a condition. Each method skips only files that cannot match; in doubt, a file is read.
 """
 
-from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal as Number
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.format.envelope import with_column_names
-from hiveacid.orc.format.tail import LONG_DIGITS, ColumnRange, OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.keys import sorted_distinct
+from hiveacid.orc.values.column_bounds import LONG_DIGITS, ColumnRange, ranges_of
 from hiveacid.rules.location import Location, below
 from hiveacid.rules.schema import (
     BucketColumn,
@@ -39,7 +41,7 @@ from hiveacid.storage.listing import read_layouts
 from hiveacid.tables.bucketing import bucket_numbers
 from hiveacid.tables.visible_files import AcidFile, PartitionFiles
 
-# Values to look up in a column, in the order of statistics
+# Values to look up in a column, in the order of its bounds
 
 
 # Longer lists become a range: ORC compares each value of a list with each group of rows.
@@ -49,157 +51,58 @@ _LONGEST_TEXT = 1 << 10
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-class OrderedValues(ABC):
-    """Distinct values, compared as by SQL's ``=``: numbers exactly, texts by bytes."""
-
-    @staticmethod
-    def of(values: pa.ChunkedArray, hive_type: HiveType) -> "OrderedValues | None":
-        """Return values for a column of a type; None if statistics cannot exclude them.
-
-        Statistics of other types compare differently from SQL, see ``has_exact_statistics``; statistics
-        of long decimals do not fit into 64-bit numbers.
-        """
-        given = values.type
-        match hive_type:
-            case Primitive(name) if name in _INTEGERS and pa.types.is_signed_integer(given):
-                return Integers(_distinct(values.drop_null().to_numpy().astype(np.int64)))
-            case Primitive("date") if pa.types.is_date32(given):
-                return Days(
-                    _distinct(values.drop_null().cast(pa.int32()).to_numpy().astype(np.int64))
-                )
-            case Primitive("string") if pa.types.is_string(given) or pa.types.is_large_string(
-                given
-            ):
-                return Texts.of_valid(values.drop_null())
-            case Decimal(precision, scale) if (
-                pa.types.is_decimal128(given)
-                and max(precision, given.precision) <= LONG_DIGITS
-                and given.scale == scale
-            ):
-                return Decimals(_distinct(_unscaled(values.drop_null())), scale)
-        return None
-
-    @abstractmethod
-    def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of the values is in a range."""
-
-    @abstractmethod
-    def condition(self, column: str) -> str | None:
-        """Return a condition, in SQL, that a column satisfies if it has one of the values.
-
-        Args:
-            column: The column, quoted.
-        """
-
-
 @dataclass(frozen=True)
-class Integers(OrderedValues):
-    """Integers of any size."""
+class SortedValues:
+    """Distinct values of a column in the units of its ranges, compared as by SQL's ``=``.
 
-    values: NDArray[np.int64]
+    Attributes:
+        values: Integers, or the bytes of texts.
+    """
 
-    def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of the values is in a range."""
-        if not len(self.values) or bounds.low > self._last or bounds.high < self._first:
-            return False
-        at = int(np.searchsorted(self.values, max(bounds.low, self._first)))
-        return bool(self.values[at] <= bounds.high)
-
-    @property
-    def _first(self) -> int:
-        return int(self.values[0])
-
-    @property
-    def _last(self) -> int:
-        return int(self.values[-1])
-
-    def condition(self, column: str) -> str | None:
-        """Return the values as a list, or as a range."""
-        if not len(self.values):
-            return "FALSE"
-        if len(self.values) > MOST_LISTED:
-            return self._between(column, self._first, self._last)
-        return f"{column} IN ({', '.join(map(self._literal, self.values.tolist()))})"
-
-    def _between(self, column: str, low: int, high: int) -> str:
-        return f"{column} BETWEEN {self._literal(low)} AND {self._literal(high)}"
-
-    def _literal(self, value: int) -> str:
-        # Without a cast, the lowest value would be the negative of a number that is too large.
-        return f"CAST('{value}' AS BIGINT)"
-
-
-@dataclass(frozen=True)
-class Days(Integers):
-    """Dates, by the number of their day."""
-
-    def _literal(self, value: int) -> str:
-        return f"date_from_unix_date({value})"
-
-
-@dataclass(frozen=True)
-class Decimals(Integers):
-    """Decimals, in units of their last digit."""
-
-    scale: int
-
-    def _literal(self, value: int) -> str:
-        return (
-            f"CAST('{Number(value).scaleb(-self.scale):f}' AS DECIMAL({LONG_DIGITS}, {self.scale}))"
-        )
-
-
-@dataclass(frozen=True)
-class Texts(OrderedValues):
-    """Texts, in the order of their bytes."""
-
-    values: pa.Array
+    values: NDArray[np.int64] | pa.Array
 
     @classmethod
-    def of_valid(cls, values: pa.ChunkedArray) -> "Texts | None":
-        """Return texts, or None if a value is not valid UTF-8, which Java decodes differently."""
-        try:
-            values.validate(full=True)
-        except pa.ArrowInvalid:
-            return None
-        unique = pc.unique(values).cast(pa.large_binary())
-        return cls(unique.take(pc.array_sort_indices(unique)))
+    def of(cls, values: pa.ChunkedArray, hive_type: HiveType) -> Self | None:
+        """Return values for a column of a type; None if ranges cannot exclude them.
+
+        Args:
+            values: The values; nulls equal nothing.
+            hive_type: The type of the column.
+        """
+        stored, values = values.type, values.drop_null()
+        match hive_type:
+            case Primitive(name) if name in _INTEGERS and pa.types.is_signed_integer(stored):
+                return cls(sorted_distinct(values.to_numpy().astype(np.int64)))
+            case Primitive("date") if pa.types.is_date32(stored):
+                return cls(sorted_distinct(values.cast(pa.int32()).to_numpy().astype(np.int64)))
+            case Primitive("string") if pa.types.is_string(stored) or pa.types.is_large_string(
+                stored
+            ):
+                try:
+                    values.validate(full=True)
+                except pa.ArrowInvalid:
+                    return None  # Java decodes invalid UTF-8 differently.
+                unique = pc.unique(values).cast(pa.large_binary())
+                return cls(unique.take(pc.array_sort_indices(unique)))
+            case Decimal(precision, scale) if (
+                pa.types.is_decimal128(stored)
+                and max(precision, stored.precision) <= LONG_DIGITS
+                and stored.scale == scale
+            ):
+                return cls(sorted_distinct(_unscaled(values)))
+        return None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: int) -> Any:
+        value = self.values[place]
+        return value.as_py() if isinstance(value, pa.Scalar) else int(value)
 
     def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of the values is in a range."""
-        low, high = 0, len(self.values)
-        while low < high:
-            middle = (low + high) // 2
-            if self._text(middle) < bounds.low:
-                low = middle + 1
-            else:
-                high = middle
-        return low < len(self.values) and self._text(low) <= bounds.high
-
-    def _text(self, index: int) -> Any:
-        return self.values[index].as_py()
-
-    def condition(self, column: str) -> str | None:
-        """Return the values as a list, or as a range."""
-        if not len(self.values):
-            return "FALSE"
-        if len(self.values) <= MOST_LISTED and self.values.nbytes <= _LONGEST_LIST:
-            return f"{column} IN ({', '.join(map(_literal, self.values.to_pylist()))})"
-        low, high = self._text(0), self._text(len(self.values) - 1)
-        if max(len(low), len(high)) > _LONGEST_TEXT:
-            return None
-        return f"{column} BETWEEN {_literal(low)} AND {_literal(high)}"
-
-
-def _literal(text: bytes) -> str:
-    return f"CAST(X'{text.hex()}' AS STRING)"
-
-
-def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct numbers in order; numpy's hash-based method is ten times slower."""
-    ordered = np.sort(values)
-    repeated = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
-    return np.delete(ordered, repeated)
+        """Return whether one of the values is in a range."""
+        place = 0 if bounds.is_empty else bisect_left(self, bounds.low)
+        return not bounds.is_empty and place < len(self) and bool(self[place] <= bounds.high)
 
 
 def _unscaled(values: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -211,6 +114,38 @@ def _unscaled(values: pa.ChunkedArray) -> NDArray[np.int64]:
         if len(part)
     ]
     return np.concatenate(halves) if halves else np.zeros(0, np.int64)
+
+
+def _condition(column: str, values: SortedValues, hive_type: HiveType) -> str | None:
+    """Return a condition, in SQL, that a column satisfies if it has one of some values.
+
+    Args:
+        column: The column, quoted.
+        values: The values, as a list or as a range.
+        hive_type: The type of the column.
+    """
+    if not len(values):
+        return "FALSE"
+    if len(values) <= MOST_LISTED and values.values.nbytes <= _LONGEST_LIST:
+        texts = [_literal(values[place], hive_type) for place in range(len(values))]
+        return f"{column} IN ({', '.join(texts)})"
+    low, high = values[0], values[-1]
+    if isinstance(low, bytes) and max(len(low), len(high)) > _LONGEST_TEXT:
+        return None
+    return f"{column} BETWEEN {_literal(low, hive_type)} AND {_literal(high, hive_type)}"
+
+
+def _literal(value: Any, hive_type: HiveType) -> str:
+    match hive_type:
+        case Primitive("string"):
+            return f"CAST(X'{value.hex()}' AS STRING)"
+        case Primitive("date"):
+            return f"date_from_unix_date({value})"
+        case Decimal(scale=scale):
+            text = f"{Number(value).scaleb(-scale):f}"
+            return f"CAST('{text}' AS DECIMAL({LONG_DIGITS}, {scale}))"
+    # Without a cast, the lowest value would be the negative of a number that is too large.
+    return f"CAST('{value}' AS BIGINT)"
 
 
 # A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds
@@ -241,13 +176,13 @@ class ColumnValues:
         return parse_type(self.column.type)
 
     @cached_property
-    def ordered(self) -> OrderedValues | None:
-        """The values in the order of statistics; None if statistics cannot exclude them."""
-        return OrderedValues.of(self.values, self.hive_type)
+    def sorted(self) -> SortedValues | None:
+        """The values in the order of bounds; None if bounds cannot exclude them."""
+        return SortedValues.of(self.values, self.hive_type)
 
 
 def only_with(
-    snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]
+    snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]
 ) -> tuple[AcidSnapshot, str | None]:
     """Skip files without the values, and return a condition that the rows satisfy.
 
@@ -256,38 +191,49 @@ def only_with(
 
     Args:
         snapshot: The visible files.
-        wanted: The values of the rows, for some columns. The n-th values of all columns belong to
+        values_of_columns: The values of the rows, for some columns. The n-th values of all columns belong to
             one row; rows with a null are ignored.
     """
-    usable = _usable(snapshot, wanted)
+    usable = _usable(snapshot, values_of_columns)
     conditions = [
         condition
-        for each in usable
-        if each.ordered is not None
-        and (condition := each.ordered.condition(quoted(each.column.name))) is not None
+        for column_values in usable
+        if column_values.sorted is not None
+        and (
+            condition := _condition(
+                quoted(column_values.column.name), column_values.sorted, column_values.hive_type
+            )
+        )
     ]
     return _by_tails(in_buckets(snapshot, usable), usable), " AND ".join(conditions) or None
 
 
 def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
     """The values that filters of Spark, in Java, allow for columns: by ``=`` and by ``IN``."""
-    known = {column.name: column for column in columns}
-    found: dict[str, list[Any]] = {}
-    for each in filters:
-        listed: list[Any] = []
-        match kind(each):
+    columns_by_name = {column.name: column for column in columns}
+    values_by_column: dict[str, list[Any]] = {}
+    for spark_filter in filters:
+        values: list[Any] = []
+        match kind(spark_filter):
             case "EqualTo":
-                listed = [each.value()]
-            case "In" if len(each.values()) <= _MOST_LITERALS:
-                listed = list(each.values())
-        if listed and each.references()[0] in known:
-            found[each.references()[0]] = listed
-    while prod(map(len, found.values())) > MOST_LISTED:
-        del found[max(found, key=lambda name: len(found[name]))]
-    rows = list(product(*found.values()))
-    arrays = [_array(known[name], [row[n] for row in rows]) for n, name in enumerate(found)]
-    given = zip(found, arrays, strict=True)
-    return [ColumnValues(known[name], array) for name, array in given if array is not None]
+                values = [spark_filter.value()]
+            case "In" if len(spark_filter.values()) <= _MOST_LITERALS:
+                values = list(spark_filter.values())
+        if values and spark_filter.references()[0] in columns_by_name:
+            values_by_column[spark_filter.references()[0]] = values
+    while prod(map(len, values_by_column.values())) > MOST_LISTED:
+        del values_by_column[max(values_by_column, key=lambda name: len(values_by_column[name]))]
+    rows = list(product(*values_by_column.values()))
+    arrays = [
+        _array(columns_by_name[name], [row[n] for row in rows])
+        for n, name in enumerate(values_by_column)
+    ]
+    columns_and_arrays = zip(values_by_column, arrays, strict=True)
+    return [
+        ColumnValues(columns_by_name[name], array)
+        for name, array in columns_and_arrays
+        if array is not None
+    ]
 
 
 def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
@@ -303,59 +249,73 @@ def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
         return None
 
 
-def _usable(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
+def _usable(
+    snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]
+) -> list[ColumnValues]:
     columns = {column.name for column in snapshot.table.columns}
-    rows = _without_nulls([each for each in wanted if each.column.name in columns])
-    return [each for each in rows if each.ordered is not None]
+    rows = _without_nulls(
+        [
+            column_values
+            for column_values in values_of_columns
+            if column_values.column.name in columns
+        ]
+    )
+    return [row for row in rows if row.sorted is not None]
 
 
-def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
-    if not any(each.values.null_count for each in wanted):
-        return list(wanted)
-    whole = wanted[0].values.is_valid()
-    for each in wanted[1:]:
-        whole = pc.and_(whole, each.values.is_valid())
-    return [replace(each, values=each.values.filter(whole)) for each in wanted]
+def _without_nulls(values_of_columns: Sequence[ColumnValues]) -> list[ColumnValues]:
+    if not any(column_values.values.null_count for column_values in values_of_columns):
+        return list(values_of_columns)
+    whole = values_of_columns[0].values.is_valid()
+    for column_values in values_of_columns[1:]:
+        whole = pc.and_(whole, column_values.values.is_valid())
+    return [
+        replace(column_values, values=column_values.values.filter(whole))
+        for column_values in values_of_columns
+    ]
 
 
-def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+def in_buckets(snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]) -> AcidSnapshot:
     """Keep only the files of the values' buckets, if all clustering columns are given.
 
     The bucket definition in the metastore may have changed since a file was written: with the
     table's bucket count, Hive itself then misses rows. So a file is skipped only by the layout in
     its writer's note; files of other engines, and of versions that wrote no layout, are read.
     """
-    given = {each.column.name.lower(): each for each in _usable(snapshot, wanted)}
+    values_by_column = {
+        column_values.column.name.lower(): column_values
+        for column_values in _usable(snapshot, values_of_columns)
+    }
     files = list(_with_row_ids(snapshot))
     noted = [
         (partition.location, directory)
         for partition in snapshot.partitions
-        if partition.clustered_by and given.keys() >= set(partition.clustered_by)
+        if partition.clustered_by and values_by_column.keys() >= set(partition.clustered_by)
         for directory in _noted_directories(partition)
     ]
     if len(noted) > _MOST_TAILS:
         return snapshot
     layouts = {
         path: layout
-        for some in in_threads(lambda where: _layouts_in(*where), noted)
-        for path, layout in some.items()
+        for thread in in_threads(lambda where: _layouts_in(*where), noted)
+        for path, layout in thread.items()
     }
     # A layout must name columns as they are now: by position and by name they must be the same.
     columns = {
         BucketColumn(position, column.name.lower(), column.type.lower())
         for position, column in enumerate(snapshot.table.stored_columns)
     }
-    kept: dict[BucketLayout, set[int]] = {}
+    numbers_by_layout: dict[BucketLayout, set[int]] = {}
     for layout in set(layouts.values()):
         names = [column.name for column in layout.columns]
-        if columns.issuperset(layout.columns) and given.keys() >= set(names):
-            values = [given[name] for name in names]
-            if not any(isinstance(each.hive_type, Decimal) for each in values):
-                kept[layout] = _numbers(values, layout)
+        if columns.issuperset(layout.columns) and values_by_column.keys() >= set(names):
+            values = [values_by_column[name] for name in names]
+            if not any(isinstance(value.hive_type, Decimal) for value in values):
+                numbers_by_layout[layout] = _numbers(values, layout)
 
     def may_match(file: AcidFile) -> bool:
         layout = layouts.get((file.path, file.size))
-        buckets = None if layout is None else kept.get(layout)
+        buckets = None if layout is None else numbers_by_layout.get(layout)
         return buckets is None or file.bucket in buckets
 
     return _keeping(snapshot, list(filter(may_match, files)))
@@ -364,8 +324,8 @@ def in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSn
 def _noted_directories(partition: PartitionFiles) -> list[str]:
     """The directories with notes that rows are read from."""
     root = f"{partition.location.rstrip('/')}/"
-    own = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
-    return sorted({path.partition("/")[0] for path in own} & partition.noted)
+    paths = [file.path.removeprefix(root) for file in partition.inserts if not file.raw]
+    return sorted({path.partition("/")[0] for path in paths} & partition.noted)
 
 
 def _layouts_in(root: Location, directory: str) -> dict[tuple[Location, int], BucketLayout]:
@@ -376,16 +336,16 @@ def _layouts_in(root: Location, directory: str) -> dict[tuple[Location, int], Bu
 
 def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:
     """The buckets that some values belong to."""
-    arrays = [each.values for each in values]
-    types = [each.hive_type for each in values]
+    arrays = [value.values for value in values]
+    types = [value.hive_type for value in values]
     numbers = bucket_numbers(arrays, types, layout.count, layout.version)
     return set(np.unique(numbers).tolist())
 
 
-def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
+def _by_tails(snapshot: AcidSnapshot, values_of_columns: Sequence[ColumnValues]) -> AcidSnapshot:
     """Keep only the files with a stripe whose ranges contain values of all columns."""
     files = list(_with_row_ids(snapshot))
-    if not wanted or not 1 < len(files) <= _MOST_TAILS:
+    if not values_of_columns or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
         return snapshot
     columns = snapshot.table.mapped_columns
@@ -393,18 +353,21 @@ def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSna
         (file, replace(tail, types=with_column_names(tail.types, columns)))
         for file, tail in zip(files, snapshot.tails.of(files), strict=True)
     )
-    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, wanted)])
+    return _keeping(snapshot, [file for file, tail in tails if _may_hold(tail, values_of_columns)])
 
 
-def _may_hold(tail: OrcTail, wanted: Sequence[ColumnValues]) -> bool:
-    ranges = [ranges_of(tail, each.column.name, each.hive_type) for each in wanted]
-    return any(all(map(_may_match, wanted, stripe)) for stripe in zip(*ranges, strict=True))
+def _may_hold(tail: OrcTail, values_of_columns: Sequence[ColumnValues]) -> bool:
+    ranges = [
+        ranges_of(tail, column_values.column.name, column_values.hive_type)
+        for column_values in values_of_columns
+    ]
+    return any(
+        all(map(_may_match, values_of_columns, stripe)) for stripe in zip(*ranges, strict=True)
+    )
 
 
-def _may_match(wanted: ColumnValues, bounds: ColumnRange | None) -> bool:
-    if bounds is None or wanted.ordered is None:
-        return True
-    return not bounds.is_empty and wanted.ordered.any_in(bounds)
+def _may_match(column_values: ColumnValues, bounds: ColumnRange | None) -> bool:
+    return bounds is None or column_values.sorted is None or column_values.sorted.any_in(bounds)
 
 
 def _with_row_ids(snapshot: AcidSnapshot) -> Iterator[AcidFile]:

@@ -31,13 +31,14 @@ from pyspark.sql.types import (
 
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat, layout_of
-from hiveacid.metastore.table_rules import columns_of_row
+from hiveacid.orc.values.column_bounds import compare_like_values
+from hiveacid.plan.columns import columns_of_row
 from hiveacid.rules import schema
 from hiveacid.rules.features import Features
 from hiveacid.rules.schema import LOCAL_ZONE
 from hiveacid.rules.sql_names import quoted
+from hiveacid.spark.java_objects import java_class, java_frame, kept_objects
 from hiveacid.spark.session import require_utc
-from hiveacid.spark.spark_versions import java_class
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
@@ -63,9 +64,9 @@ def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
     return (*table.columns, *table.partition_keys)
 
 
-def without(rows: DataFrame, exclude: Collection[str], what: str) -> DataFrame:
+def without(rows: DataFrame, exclude: Collection[str], subject: str) -> DataFrame:
     """Return rows without some columns; see ``columns_of_row``."""
-    names = columns_of_row(rows.columns, exclude, what)
+    names = columns_of_row(rows.columns, exclude, subject)
     return rows.select(*map(quoted, names)) if exclude else rows
 
 
@@ -144,35 +145,37 @@ def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False
     )
 
 
-def hive_type(given: DataType, column: str) -> schema.HiveType:
+def hive_type(spark_type: DataType, column: str) -> schema.HiveType:
     """Return Hive's type for the values of a Spark type.
 
     Raises:
         TypeMismatch: Hive has no such type.
     """
-    match given:
+    match spark_type:
         case TimestampNTZType():
             return schema.Primitive("timestamp")
-        case CharType() if given.length <= schema.MAX_CHAR_LENGTH:
-            return schema.Char(given.length)
-        case VarcharType() if given.length <= schema.MAX_VARCHAR_LENGTH:
-            return schema.Varchar(given.length)
+        case CharType() if spark_type.length <= schema.MAX_CHAR_LENGTH:
+            return schema.Char(spark_type.length)
+        case VarcharType() if spark_type.length <= schema.MAX_VARCHAR_LENGTH:
+            return schema.Varchar(spark_type.length)
         case StringType() | CharType() | VarcharType():
             return schema.Primitive("string")
         case DecimalType():
-            return schema.Decimal(given.precision, given.scale)
+            return schema.Decimal(spark_type.precision, spark_type.scale)
         case ArrayType():
-            return schema.Array(hive_type(given.elementType, column))
+            return schema.Array(hive_type(spark_type.elementType, column))
         case MapType():
-            return schema.Map(hive_type(given.keyType, column), hive_type(given.valueType, column))
+            return schema.Map(
+                hive_type(spark_type.keyType, column), hive_type(spark_type.valueType, column)
+            )
         case StructType():
-            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in given.fields]
+            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in spark_type.fields]
             return schema.Struct(tuple(fields))
     for name, type_ in _PRIMITIVES.items():
-        if given == type_:
+        if spark_type == type_:
             return schema.Primitive(name)
     raise TypeMismatch(
-        f"Column {column} of the source has type {given.simpleString()}, which Hive lacks.",
+        f"Column {column} of the source has type {spark_type.simpleString()}, which Hive lacks.",
         remedy="Cast it, or leave it out.",
     )
 
@@ -251,8 +254,8 @@ def _within(value: str, hive_type: schema.HiveType) -> str:
     """
 
     def cut(text: str, type_: schema.Char | schema.Varchar) -> str:
-        cut = f"substring({text}, 1, {type_.length})"
-        return f"rtrim({cut})" if isinstance(type_, schema.Char) else cut
+        shortened = f"substring({text}, 1, {type_.length})"
+        return f"rtrim({shortened})" if isinstance(type_, schema.Char) else shortened
 
     return _with_texts(value, hive_type, cut)
 
@@ -274,11 +277,11 @@ def _with_texts(
             keyed = f"transform_keys({value}, (k, v) -> {_with_texts('k', key, change)})"
             return f"transform_values({keyed}, (k, v) -> {_with_texts('v', item, change)})"
         case schema.Struct(fields):
-            made = [
+            field_values = [
                 f"{_with_texts(f'{value}.{quoted(name)}', type_, change)} AS {quoted(name)}"
                 for name, type_ in fields
             ]
-            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(made)}) END"
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(field_values)}) END"
     raise AssertionError(hive_type)
 
 
@@ -291,20 +294,9 @@ def _is_char(hive_type: schema.HiveType) -> bool:
 
 
 def has_exact_statistics(column: HiveColumn) -> bool:
-    """Whether the statistics of a column compare as Spark compares its values.
-
-    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
-    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
-    be of another clock.
-    """
-    if "." in column.name:
-        return False  # It could be the name of a field.
-    match schema.parse_type(column.type):
-        case schema.Char() | schema.Varchar():
-            return False
-        case schema.Primitive(name):
-            return name not in ("float", "double", "timestamp", schema.LOCAL_ZONE)
-    return True
+    """Whether ORC can compare the statistics of a column instead of its values."""
+    # A name with a dot could be that of a field.
+    return "." not in column.name and compare_like_values(schema.parse_type(column.type))
 
 
 def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.HiveType) -> bool:
@@ -381,7 +373,7 @@ def stripe_size(table: HiveTable) -> int:
 
 
 _SEPARATOR = "\0"
-_PATTERN = "_hiveacid_separator"
+_PATTERN = "separator"
 
 
 def select_texts(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
@@ -389,7 +381,7 @@ def select_texts(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
     if not _can_be_joined(expressions):
         return frame.selectExpr(*expressions)
     texts = _java_texts(frame.sparkSession, expressions)
-    return DataFrame(frame._jdf.selectExpr(texts), frame.sparkSession)
+    return DataFrame(java_frame(frame).selectExpr(texts), frame.sparkSession)
 
 
 def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
@@ -399,22 +391,20 @@ def select_as(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         frame: The frame.
         columns: The expression of each column, by its name.
     """
-    chosen = select_texts(frame, [*columns.values()])
+    projection = select_texts(frame, [*columns.values()])
     if not _can_be_joined([*columns]):
-        return chosen.toDF(*columns)
+        return projection.toDF(*columns)
     names = _java_texts(frame.sparkSession, [*columns])
-    return DataFrame(chosen._jdf.toDF(names), frame.sparkSession)
+    return DataFrame(java_frame(projection).toDF(names), frame.sparkSession)
 
 
 def _java_texts(spark: SparkSession, texts: Sequence[str]) -> Any:
     """Return an array of Java with at least one text; no text contains a zero byte."""
-    context: Any = spark.sparkContext
-    pattern = vars(context).get(_PATTERN)
-    if pattern is None:
-        pattern = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
-        vars(context)[_PATTERN] = pattern
+    kept = kept_objects(spark)
+    if _PATTERN not in kept:
+        kept[_PATTERN] = java_class(spark, "java.util.regex.Pattern").compile(_SEPARATOR)
     # Without a limit, Java drops empty texts at the end.
-    return pattern.split(_SEPARATOR.join(texts), -1)
+    return kept[_PATTERN].split(_SEPARATOR.join(texts), -1)
 
 
 def _can_be_joined(texts: Sequence[str]) -> bool:

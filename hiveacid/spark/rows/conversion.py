@@ -96,33 +96,33 @@ class Conversion:
             remedy="Cast the expression to the column's type.",
         )
 
-    def _converted(self, value: str, given: DataType, hive_type: HiveType) -> str:
+    def _converted(self, value: str, source: DataType, hive_type: HiveType) -> str:
         target = spark_type(hive_type, self.column.name)
-        if isinstance(given, NullType):
+        if isinstance(source, NullType):
             return f"CAST({value} AS {type_as_sql(target)})"
         # Python's text of a type is complete except for nullability and the metadata of fields.
-        if given.simpleString() == target.simpleString() and not contains_type(
+        if source.simpleString() == target.simpleString() and not contains_type(
             _is_limited, hive_type
         ):
             return value
-        match hive_type, given:
+        match hive_type, source:
             case Array(element), ArrayType():
                 return (
-                    f"transform({value}, v -> {self._converted('v', given.elementType, element)})"
+                    f"transform({value}, v -> {self._converted('v', source.elementType, element)})"
                 )
             case Map(key, item), MapType():
-                keys = self._converted("k", given.keyType, key)
-                values = self._converted("v", given.valueType, item)
+                keys = self._converted("k", source.keyType, key)
+                values = self._converted("v", source.valueType, item)
                 keyed = f"transform_keys({value}, (k, v) -> {keys})"
                 return f"transform_values({keyed}, (k, v) -> {values})"
             case Struct(), StructType():
-                return self._struct(value, given, hive_type)
+                return self._struct(value, source, hive_type)
             case ((Array() | Map() | Struct()), _):
                 raise self.impossible()
-        if isinstance(given, ArrayType | MapType | StructType) or not _comparable(given, target):
+        if isinstance(source, ArrayType | MapType | StructType) or not _comparable(source, target):
             raise self.impossible()
-        if given != target:
-            value = self._cast(value, given, target)
+        if source != target:
+            value = self._cast(value, source, target)
         match hive_type:
             case Char() | Varchar():
                 return self._fitted(value, hive_type)
@@ -132,9 +132,9 @@ class Conversion:
                 return self._timed(value)
         return value
 
-    def _struct(self, value: str, given: StructType, hive_type: Struct) -> str:
+    def _struct(self, value: str, source: StructType, hive_type: Struct) -> str:
         """Fields are found by name, as columns are; Spark's own cast uses positions."""
-        have = {field.name.lower(): field for field in given.fields}
+        have = {field.name.lower(): field for field in source.fields}
         if have.keys() != {name.lower() for name, _ in hive_type.fields}:
             raise self.impossible()
         fields = []
@@ -144,12 +144,12 @@ class Conversion:
             fields.append(f"{of_field} AS {quoted(name)}")
         return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
 
-    def _cast(self, value: str, given: DataType, target: DataType) -> str:
+    def _cast(self, value: str, source: DataType, target: DataType) -> str:
         cast = f"TRY_CAST({value} AS {type_as_sql(target)})"
         text = f" does not fit into column {self.column.name} {self.column.type}."
         wrong = f"{cast} IS NULL"
-        if lost := _lost(value, given, cast, target):
-            wrong = f"({wrong} OR {lost})"
+        if condition := _lost(value, source, cast, target):
+            wrong = f"({wrong} OR {condition})"
         return self._unless(f"{value} IS NOT NULL AND {wrong}", cast, value, text)
 
     def _fitted(self, value: str, hive_type: Char | Varchar) -> str:
@@ -166,8 +166,8 @@ class Conversion:
         )
         first, last = _LOST_MICROS
         micros = f"unix_micros({value})"
-        lost = f"{micros} >= {first} AND {micros} <= {last}"
-        return self._dated(self._unless(lost, value, value, text), f"to_date({value})")
+        is_storable = f"{micros} >= {first} AND {micros} <= {last}"
+        return self._dated(self._unless(is_storable, value, value, text), f"to_date({value})")
 
     def _dated(self, value: str, day: str) -> str:
         """A value whose day exists in Hive."""
@@ -176,20 +176,20 @@ class Conversion:
             f"days from {_FIRST} to {_LAST}, but none between 1582-10-04 and {_AFTER_GAP}."
         )
         number = f"unix_date({day})"
-        unknown = f"{number} < {_days(_FIRST)} OR {number} > {_days(_LAST)}"
+        is_outside = f"{number} < {_days(_FIRST)} OR {number} > {_days(_LAST)}"
         in_gap = f"{number} >= {_days(_GAP)} AND {number} < {_days(_AFTER_GAP)}"
-        return self._unless(f"{unknown} OR {in_gap}", value, value, text)
+        return self._unless(f"{is_outside} OR {in_gap}", value, value, text)
 
-    def _unless(self, wrong: str, right: str, value: str, after: str) -> str:
+    def _unless(self, wrong: str, right: str, value: str, suffix: str) -> str:
         """An expression that raises an error with the value if the value is invalid."""
-        before = text_as_sql(f"{MISMATCH} {self.what}: '")
-        shown = f"substring(CAST({value} AS STRING), 1, 80)"
-        error = f"raise_error(concat({before}, {shown}, {text_as_sql(chr(39) + after)}))"
+        prefix = text_as_sql(f"{MISMATCH} {self.what}: '")
+        text_of_value = f"substring(CAST({value} AS STRING), 1, 80)"
+        error = f"raise_error(concat({prefix}, {text_of_value}, {text_as_sql(chr(39) + suffix)}))"
         return f"CASE WHEN {wrong} THEN {error} ELSE {right} END"
 
 
 def stored(
-    frame: DataFrame, expressions: Mapping[str, str], table: HiveTable, what: str
+    frame: DataFrame, expressions: Mapping[str, str], table: HiveTable, subject: str
 ) -> dict[str, str]:
     """Convert expressions over a frame to values of their target columns.
 
@@ -200,17 +200,17 @@ def stored(
         TypeMismatch: No value of an expression's type can be stored in its column.
     """
     columns = {column.name: column for column in all_columns(table)}
-    given = _types(frame, expressions, what)
+    types_by_name = _types(frame, expressions, subject)
     values = {
-        name: Conversion(columns[name], given[name], what).of(expression)
+        name: Conversion(columns[name], types_by_name[name], subject).of(expression)
         for name, expression in expressions.items()
     }
     converted = {name: value for name, value in values.items() if value != expressions[name]}
     for name in _unresolved(frame, converted):
-        with translated_spark_errors(f"{what}: the value of column {name}"):
+        with translated_spark_errors(f"{subject}: the value of column {name}"):
             # An expression with its own name cannot be part of another expression.
             frame.selectExpr(as_operand(expressions[name]))
-        raise Conversion(columns[name], given[name], what).impossible()
+        raise Conversion(columns[name], types_by_name[name], subject).impossible()
     return values
 
 
@@ -224,13 +224,13 @@ def text_as_sql(text: str) -> str:
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
-def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[str, DataType]:
+def _types(frame: DataFrame, expressions: Mapping[str, str], subject: str) -> dict[str, DataType]:
     """Resolve the types of all expressions at once, at the cost of a single one."""
     try:
         resolved = select_texts(frame, [*expressions.values()]).schema.fields
     except AnalysisException:
         for name, expression in expressions.items():
-            with translated_spark_errors(f"{what}: the value of column {name}"):
+            with translated_spark_errors(f"{subject}: the value of column {name}"):
                 frame.selectExpr(expression)
         raise
     return {name: field.dataType for name, field in zip(expressions, resolved, strict=True)}
@@ -247,16 +247,16 @@ def _unresolved(frame: DataFrame, expressions: Mapping[str, str]) -> list[str]:
     return []
 
 
-def _lost(value: str, given: DataType, cast: str, target: DataType) -> str | None:
+def _lost(value: str, source: DataType, cast: str, target: DataType) -> str | None:
     """Return the condition under which Spark casts a value to a different one without an error.
 
     Args:
         value: The value.
-        given: Its type.
+        source: Its type.
         cast: The value in the type of the column.
         target: The type of the column.
     """
-    match target, given:
+    match target, source:
         case DateType(), StringType() | TimestampType() | TimestampNTZType():
             # Spark drops the time, and any text after the day.
             time = f"TRY_CAST({value} AS TIMESTAMP_NTZ)"
@@ -277,20 +277,22 @@ def _is_limited(hive_type: HiveType) -> bool:
     return isinstance(hive_type, Char | Varchar)
 
 
-def type_as_sql(given: DataType) -> str:
+def type_as_sql(spark_type: DataType) -> str:
     """A type as SQL, independent of the session's settings."""
-    match given:
+    match spark_type:
         case ArrayType():
-            return f"ARRAY<{type_as_sql(given.elementType)}>"
+            return f"ARRAY<{type_as_sql(spark_type.elementType)}>"
         case MapType():
-            return f"MAP<{type_as_sql(given.keyType)}, {type_as_sql(given.valueType)}>"
+            return f"MAP<{type_as_sql(spark_type.keyType)}, {type_as_sql(spark_type.valueType)}>"
         case StructType():
-            fields = [f"{quoted(field.name)}: {type_as_sql(field.dataType)}" for field in given]
+            fields = [
+                f"{quoted(field.name)}: {type_as_sql(field.dataType)}" for field in spark_type
+            ]
             return f"STRUCT<{', '.join(fields)}>"
         case TimestampType():
             # The settings of the session determine the type TIMESTAMP.
             return "TIMESTAMP_LTZ"
-    return given.simpleString()
+    return spark_type.simpleString()
 
 
 def _days(text: str) -> int:
@@ -298,7 +300,7 @@ def _days(text: str) -> int:
     return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
 
 
-def _comparable(given: DataType, target: DataType) -> bool:
+def _comparable(source: DataType, target: DataType) -> bool:
     """Numbers are not points in time, although Spark would count the seconds."""
-    texts = isinstance(given, StringType) or isinstance(target, StringType)
-    return texts or isinstance(given, _DATED) == isinstance(target, _DATED)
+    texts = isinstance(source, StringType) or isinstance(target, StringType)
+    return texts or isinstance(source, _DATED) == isinstance(target, _DATED)

@@ -68,13 +68,13 @@ def scan_files(
     """
     numbers: dict[int, int] = {}
     partitions: list[tuple[str | None, ...]] = []
-    given = []
+    file_rows = []
     for file in files:
         if file.part not in numbers:
             numbers[file.part] = len(partitions)
             partitions.append((*file.values, str(file.part)))
         of_part = numbers[file.part]
-        given.append([file.path, file.size, of_part, -1, True, True, None, file.modified])
+        file_rows.append([file.path, file.size, of_part, -1, True, True, None, file.modified])
     return scan_frame(
         spark,
         stored_as="text" if form.is_text else form.name.lower(),
@@ -84,7 +84,7 @@ def scan_files(
         by_position=by_position,
         searchable=searchable,
         partitions=partitions,
-        files=given,
+        files=file_rows,
     )
 
 
@@ -102,12 +102,12 @@ Sources = tuple[str, ...]
 Times = tuple[tuple[StoredTime, ...], ...]
 
 
-def sources_of(columns: MappedColumns, stored: Sequence[str]) -> Sources:
+def sources_of(columns: MappedColumns, stored_names: Sequence[str]) -> Sources:
     """Return the names that a file has for the columns of its table."""
     # No file has a field of such a name, so that the column is null.
     return tuple(
-        f"#{name}" if field is None else stored[field]
-        for name, field in zip(columns.names, columns.fields(stored), strict=True)
+        f"#{name}" if field is None else stored_names[field]
+        for name, field in zip(columns.names, columns.fields(stored_names), strict=True)
     )
 
 
@@ -138,21 +138,24 @@ def scan_parquet(
         for file, times in zip(files, in_threads(times_of, files), strict=True):
             groups.setdefault(times, []).append(file)
     # A column may have the name of a partition key in files.
-    taken = {source.lower() for source in sources}
-    own = [
-        replace(key, name=own_column(f"key_{at}")) if key.name.lower() in taken else key
-        for at, key in enumerate(keys)
+    source_names = {source.lower() for source in sources}
+    renamed_keys = [
+        replace(key, name=own_column(f"key_{number}")) if key.name.lower() in source_names else key
+        for number, key in enumerate(keys)
     ]
-    shown = [
+    columns_as_shown = [
         *shown_columns(columns, sources),
-        *(f"{quoted(of.name)} AS {quoted(key.name)}" for of, key in zip(own, keys, strict=True)),
+        *(
+            f"{quoted(of.name)} AS {quoted(key.name)}"
+            for of, key in zip(renamed_keys, keys, strict=True)
+        ),
         PART,
     ]
     schema = spark_struct([replace(c, name=s) for c, s in zip(columns, sources, strict=True)])
     frames = []
     for times, alike in groups.items():
-        rows = _scan_by_calendar(spark, alike, schema, times, own)
-        frames.append(_in_local_time(select_texts(rows, shown), columns, times))
+        rows = _scan_by_calendar(spark, alike, schema, times, renamed_keys)
+        frames.append(_in_local_time(select_texts(rows, columns_as_shown), columns, times))
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -203,16 +206,16 @@ def _without_zone(kind: DataType) -> DataType:
 
 def _in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times) -> DataFrame:
     """Convert the timestamps of a frame to those that Hive shows."""
-    shown: dict[str, SparkColumn] = {}
+    local_times: dict[str, SparkColumn] = {}
     for column, forms in zip(columns, times, strict=True):
-        value = stored = F.col(quoted(column.name))
+        value = stored_value = F.col(quoted(column.name))
         if _has_proleptic_timestamps(forms):
             value = value.cast(spark_type(parse_type(column.type), column.name))
         for form in forms:
             value = _local_time(value, form)
-        if value is not stored:
-            shown[column.name] = value
-    return frame.withColumns(shown) if shown else frame
+        if value is not stored_value:
+            local_times[column.name] = value
+    return frame.withColumns(local_times) if local_times else frame
 
 
 def _local_time(value: SparkColumn, form: StoredTime) -> SparkColumn:
@@ -228,11 +231,11 @@ def _local_time(value: SparkColumn, form: StoredTime) -> SparkColumn:
 
 def _times_of(columns: Sequence[HiveColumn], sources: Sources, file: PlainFile) -> Times:
     folder, name = split(file.path)
-    stored = times_of_file(ReadOnlyStorage.of(folder), name)
-    stored = {name.lower(): forms for name, forms in stored.items()}
+    forms_by_name = times_of_file(ReadOnlyStorage.of(folder), name)
+    forms_by_name = {name.lower(): forms for name, forms in forms_by_name.items()}
     times: list[tuple[StoredTime, ...]] = []
     for column, source in zip(columns, sources, strict=True):
-        times.append(stored.get(source.lower(), ()) if _is_timed(column) else ())
+        times.append(forms_by_name.get(source.lower(), ()) if _is_timed(column) else ())
         zones = {form.zone for form in times[-1]} - {UTC}
         if zones and column.type.lower() != "timestamp":
             raise UnsupportedFile(

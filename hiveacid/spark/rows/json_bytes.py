@@ -42,9 +42,11 @@ def load_json(
     rows = reader.schema(wide).load(path)
     columns, wrong = narrowed({name: quoted(name) for name in schema.names}, schema)
     if line in columns:
-        own = quoted(line)
+        line_column = quoted(line)
         read = f"to_json(struct({', '.join(quoted(name) for name in columns if name != line)}))"
-        columns[line] = f"CASE WHEN {own} IS NULL AND ({wrong}) THEN {read} ELSE {own} END"
+        columns[line] = (
+            f"CASE WHEN {line_column} IS NULL AND ({wrong}) THEN {read} ELSE {line_column} END"
+        )
     message = text_as_sql(f"{MALFORMED} A number does not fit into a tinyint in ")
     error = f"raise_error(concat({message}, input_file_name(), '.'))"
     refused = {"DROPMALFORMED": "FALSE", "FAILFAST": f"CAST({error} AS BOOLEAN)"}
@@ -89,6 +91,6 @@ def narrowed(values: Mapping[str, str], schema: StructType) -> tuple[dict[str, s
             value = values[field.name]
             columns[field.name] = f"TRY_CAST({value} AS {type_as_sql(field.dataType)})"
             # Within values of a map, the text alone can be compared.
-            texts = [f"to_json(struct({each} AS v))" for each in (value, columns[field.name])]
+            texts = [f"to_json(struct({text} AS v))" for text in (value, columns[field.name])]
             wrong.append(" <> ".join(texts))
     return columns, " OR ".join(wrong)

@@ -48,7 +48,7 @@ class RowText(Protocol):
     def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
         """Append the row in each line, a struct."""
 
-    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+    def with_line(self, rows: DataFrame, line: str, subject: str) -> DataFrame:
         """Append the line of each row; a row that Hive would not read back is an error."""
 
 
@@ -79,10 +79,10 @@ class SparkRowFormat(RowFormat):
             files: The files.
             keys: The partition keys.
         """
-        beside = [*(quoted(key.name) for key in keys), PART]
+        further_columns = [*(quoted(key.name) for key in keys), PART]
         if self.format.is_text:
             rows = self.text.with_row(self.lines(spark, files, keys), LINE, _ROW)
-            return rows.select(*map(self._field, range(len(self.columns))), *beside)
+            return rows.select(*map(self._field, range(len(self.columns))), *further_columns)
         by_position = self.mapped.mapping is ColumnMapping.POSITION
         if self.format is StorageFormat.ORC:
             rows = scan_files(
@@ -92,19 +92,19 @@ class SparkRowFormat(RowFormat):
                 spark_struct(self.columns),
                 keys,
                 by_position=None if self.mapped.mapping is None else by_position,
-                searchable=[each.name for each in self.columns if has_exact_statistics(each)],
+                searchable=[column.name for column in self.columns if has_exact_statistics(column)],
             )
-            return select_texts(rows, [*shown_columns(self.columns), *beside])
-        stored: dict[Sources, list[PlainFile]] = {self.mapped.names: [*files]}
+            return select_texts(rows, [*shown_columns(self.columns), *further_columns])
+        files_by_sources: dict[Sources, list[PlainFile]] = {self.mapped.names: [*files]}
         if by_position and files:
-            stored = {}
+            files_by_sources = {}
             for file, names in zip(files, in_threads(self.stored_names, files), strict=True):
-                stored.setdefault(sources_of(self.mapped, names), []).append(file)
+                files_by_sources.setdefault(sources_of(self.mapped, names), []).append(file)
         return reduce(
             DataFrame.unionByName,
             [
                 scan_parquet(spark, alike, self.columns, sources, keys)
-                for sources, alike in stored.items()
+                for sources, alike in files_by_sources.items()
             ],
         )
 
@@ -129,9 +129,9 @@ class SparkRowFormat(RowFormat):
         target = spark_type(parse_type(column.type), column.name)
         if position >= len(self.written):
             return F.lit(None).cast(target).alias(column.name)
-        written = self.written[position]
-        value = F.col(_ROW).getField(written.name)
-        if written.type != column.type:
+        stored_column = self.written[position]
+        value = F.col(_ROW).getField(stored_column.name)
+        if stored_column.type != column.type:
             value = try_cast(value, target)
         return value.alias(column.name)
 
@@ -142,14 +142,16 @@ def _without_edges(
     """Return a function for ``mapInArrow`` over whole files that drops first and last lines."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        to_skip, held = header, None
+        to_skip, waiting_rows = header, None
         for batch in batches:
             skipped = min(to_skip, batch.num_rows)
             to_skip -= skipped
             table = pa.Table.from_batches([batch.slice(skipped)])
-            held = table if held is None else pa.concat_tables([held, table])
-            ready = max(held.num_rows - footer, 0)
-            yield from held.slice(0, ready).to_batches()
-            held = held.slice(ready)
+            waiting_rows = (
+                table if waiting_rows is None else pa.concat_tables([waiting_rows, table])
+            )
+            ready = max(waiting_rows.num_rows - footer, 0)
+            yield from waiting_rows.slice(0, ready).to_batches()
+            waiting_rows = waiting_rows.slice(ready)
 
     return rows

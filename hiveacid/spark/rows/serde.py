@@ -90,7 +90,7 @@ class DelimitedText:
         ]
         return lines.withColumn(row, F.struct(*values))
 
-    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+    def with_line(self, rows: DataFrame, line: str, subject: str) -> DataFrame:
         """Append the line of each row.
 
         A value that Hive would read back differently is an error when the line is computed.
@@ -98,10 +98,10 @@ class DelimitedText:
         Args:
             rows: All columns, in their types, and any others.
             line: The name of the new column.
-            what: The name of the operation, at the beginning of error messages.
+            subject: The name of the operation, at the beginning of error messages.
         """
         fields = [
-            self._checked(F.col(quoted(column.name)), column, type_, what)
+            self._checked(F.col(quoted(column.name)), column, type_, subject)
             for column, type_ in self._columns
         ]
         return rows.withColumn(line, F.concat_ws(self._separators[0], *fields))
@@ -112,18 +112,20 @@ class DelimitedText:
         items = parameters.get("collection.delim", parameters.get("colelction.delim", "\2"))
         keys = parameters.get("mapkey.delim", "\3")
         extended = parameters.get("hive.serialization.extend.nesting.levels", "").lower() == "true"
-        separators = [self._character(given) for given in (field or "\1", items or "\2", keys)]
+        separators = [
+            self._character(character) for character in (field or "\1", items or "\2", keys)
+        ]
         separators += map(chr, _DEEPER)
         return separators[: _EXTENDED_LEVELS if extended else _LEVELS]
 
-    def _character(self, given: str) -> str:
+    def _character(self, character: str) -> str:
         """Parse a separator, given as a character or by its number."""
         try:
-            number = int(given)
+            number = int(character)
         except ValueError:
-            return given[0]
+            return character[0]
         if not 0 <= number < 128:
-            raise self._unsupported("a separator", given)
+            raise self._unsupported("a separator", character)
         return chr(number)
 
     def _unsupported(self, name: str, value: str) -> UnsupportedTable:
@@ -142,12 +144,12 @@ class DelimitedText:
 
     def _split(self, text: SparkColumn, separator: str) -> SparkColumn:
         """Split a text at every unescaped separator."""
-        cut = _pattern(separator)
+        pattern = _pattern(separator)
         if self._escape is None:
-            return F.split(text, cut, -1)
+            return F.split(text, pattern, -1)
         # Possessive, since Java would otherwise overflow its stack on a long text.
         escape = _pattern(self._escape)
-        field = f"(?s){cut}((?:[^{cut}{escape}]|{escape}.)*+(?:{escape}\\z)?)"
+        field = f"(?s){pattern}((?:[^{pattern}{escape}]|{escape}.)*+(?:{escape}\\z)?)"
         return F.regexp_extract_all(F.concat(F.lit(separator), text), F.lit(field), F.lit(1))
 
     def _value(self, text: SparkColumn, type_: HiveType, level: int, column: str) -> SparkColumn:
@@ -193,12 +195,12 @@ class DelimitedText:
 
         def entry(part: SparkColumn) -> SparkColumn:
             name = F.get(self._split(part, between), F.lit(0))
-            rest = F.when(
+            value_of_entry = F.when(
                 F.length(part) > F.length(name), part.substr(F.length(name) + 2, F.lit(_REST))
             )
             return F.struct(
                 self._value(name, key, level + 2, column).alias("key"),
-                self._value(rest, item, level + 2, column).alias("value"),
+                self._value(value_of_entry, item, level + 2, column).alias("value"),
             )
 
         entries = F.transform(self._split(text, self._separator(level, column)), entry)
@@ -239,23 +241,23 @@ class DelimitedText:
                 )
             case Primitive("float" | "double"):
                 # Spark accepts more spellings of these than Java does.
-                other = text.rlike(_SPECIAL_NUMBER) & ~text.rlike(_JAVA_NUMBER)
+                is_special = text.rlike(_SPECIAL_NUMBER) & ~text.rlike(_JAVA_NUMBER)
                 short = (F.length(text) == 1) & ~text.rlike("[0-9]")
-                return F.when(~other & ~short, try_cast(text, target))
+                return F.when(~is_special & ~short, try_cast(text, target))
             case Primitive("binary"):
-                encoded = text.rlike(_BASE64)
+                is_base64 = text.rlike(_BASE64)
                 # The Python function repeat() of Spark 3.5 accepts no column as the number.
                 padding = F.call_function("repeat", F.lit("="), F.pmod(-F.length(text), F.lit(4)))
                 padded = F.concat(text, padding)
-                return F.when(encoded, F.unbase64(F.when(encoded, padded))).otherwise(
+                return F.when(is_base64, F.unbase64(F.when(is_base64, padded))).otherwise(
                     F.encode(text, "utf-8")
                 )
             case Primitive("date"):
                 return try_cast(F.nullif(F.regexp_extract(text, _DATE, 1), F.lit("")), target)
             case Primitive("timestamp"):
-                year, rest = (F.regexp_extract(text, _TIMESTAMP, group) for group in (1, 2))
+                year, remainder = (F.regexp_extract(text, _TIMESTAMP, group) for group in (1, 2))
                 four = F.lpad(F.regexp_replace(year, r"\A0+(?=[0-9])", ""), 4, "0")
-                return try_cast(F.when(F.length(year) > 0, F.concat(four, rest)), target)
+                return try_cast(F.when(F.length(year) > 0, F.concat(four, remainder)), target)
         whole = F.regexp_extract(text, r"\A([+-]?[0-9]*)", 1)
         digits = F.when(whole.isin("", "+", "-"), F.lit("0")).otherwise(whole)
         return try_cast(F.when(text.rlike(_INTEGER), digits), target)
@@ -270,29 +272,29 @@ class DelimitedText:
 
         def plain(piece: SparkColumn) -> SparkColumn:
             escaped = piece.startswith(self._escape or "") & (F.length(piece) > 1)
-            after = F.substring(piece, 2, 1)
+            following = F.substring(piece, 2, 1)
             return (
                 F.when(~escaped, piece)
-                .when(after == "n", F.lit("\n"))
-                .when(after == "r", F.lit("\r"))
-                .otherwise(after)
+                .when(following == "n", F.lit("\n"))
+                .when(following == "r", F.lit("\r"))
+                .otherwise(following)
             )
 
         return F.array_join(F.transform(pieces, plain), "")
 
     def _checked(
-        self, value: SparkColumn, column: HiveColumn, type_: HiveType, what: str
+        self, value: SparkColumn, column: HiveColumn, type_: HiveType, subject: str
     ) -> SparkColumn:
         """A field's text; an error if it would be read back differently."""
         text = self._text(value, type_, 1, column.name)
         read = self._value(text, type_, 1, column.name)
-        same = _comparable(read, type_).eqNullSafe(_comparable(value, type_))
+        is_equal = _comparable(read, type_).eqNullSafe(_comparable(value, type_))
         alone = F.size(self._split(text, self._separators[0])) == 1
         message = (
-            f"{MISMATCH} {what}: column {column.name} holds what cannot be written as text, since "
+            f"{MISMATCH} {subject}: column {column.name} holds what cannot be written as text, since "
             "Hive would read something else: a separator, a line break, or the text for null."
         )
-        fits = same & alone & ~text.rlike("[\\n\\r]")
+        fits = is_equal & alone & ~text.rlike("[\\n\\r]")
         return F.when(fits, text).otherwise(F.raise_error(F.lit(message)))
 
     def _text(self, value: SparkColumn, type_: HiveType, level: int, column: str) -> SparkColumn:
@@ -317,8 +319,8 @@ class DelimitedText:
                     self._text(value.getField(name), field, level + 1, column)
                     for name, field in fields
                 ]
-                joined = F.concat_ws(self._separator(level, column), *parts_)
-                text = F.when(value.isNotNull(), joined)
+                text_of_parts = F.concat_ws(self._separator(level, column), *parts_)
+                text = F.when(value.isNotNull(), text_of_parts)
             case Char(length):
                 text = self._escaped(F.rpad(value, length, " "))
             case Varchar() | Primitive("string"):
@@ -408,7 +410,7 @@ class CsvText:
         fields = [F.get(row, F.lit(i)).alias(name) for i, name in enumerate(self._names)]
         return lists.withColumn(row, F.struct(*fields))
 
-    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+    def with_line(self, rows: DataFrame, line: str, subject: str) -> DataFrame:
         """Append the line of each row.
 
         A row that Hive would read back differently is an error when the line is computed.
@@ -416,13 +418,13 @@ class CsvText:
         Args:
             rows: All columns, and any others.
             line: The name of the new column.
-            what: The name of the operation, at the beginning of error messages.
+            subject: The name of the operation, at the beginning of error messages.
         """
         dialect = self._dialect
 
         def join(*columns: pa.Array) -> pa.Array:
             fields = zip(*[column.to_pylist() for column in columns], strict=True)
-            return pa.array([dialect.join(row, what) for row in fields], pa.string())
+            return pa.array([dialect.join(row, subject) for row in fields], pa.string())
 
         return with_arrow_column(rows, line, join, StringType(), self._names)
 
@@ -448,18 +450,18 @@ class CsvDialect:
         quoted = within = False
         position = 0
         while position < len(line):
-            letter, after = line[position], line[position + 1 : position + 2]
+            letter, following = line[position], line[position + 1 : position + 2]
             if letter == self._escape:
-                if (quoted or within) and after and after in (self._quote, self._escape):
-                    field.append(after)
+                if (quoted or within) and following and following in (self._quote, self._escape):
+                    field.append(following)
                     position += 1
             elif letter == self._quote:
-                if (quoted or within) and after == self._quote:
-                    field.append(after)
+                if (quoted or within) and following == self._quote:
+                    field.append(following)
                     position += 1
                 else:
-                    apart = position > 2 and line[position - 1] != self._separator
-                    if apart and after and after != self._separator:
+                    is_separate = position > 2 and line[position - 1] != self._separator
+                    if is_separate and following and following != self._separator:
                         if field and not "".join(field).strip():
                             field.clear()
                         else:
@@ -477,7 +479,7 @@ class CsvDialect:
         # An unclosed quote continues on the next line, which Hive does not read.
         return fields if quoted else [*fields, "".join(field)]
 
-    def join(self, fields: Sequence[str | None], what: str) -> str:
+    def join(self, fields: Sequence[str | None], subject: str) -> str:
         """Join fields to a line; trailing nulls are omitted.
 
         Raises:
@@ -488,7 +490,7 @@ class CsvDialect:
         read = self.split(line)
         if [*read, *[None] * (len(fields) - len(read))] != list(fields) or set(line) & {"\n", "\r"}:
             raise ValueError(
-                f"{MISMATCH} {what}: a row cannot be written as CSV, since Hive would read "
+                f"{MISMATCH} {subject}: a row cannot be written as CSV, since Hive would read "
                 "something else: a null before other fields, or a line break."
             )
         return line
@@ -537,18 +539,18 @@ class JsonText:
         """Append the row in each line; missing fields are null."""
         names = [column.name for column in self._columns]
         # Hive accepts any case of a name; Spark would not find the field.
-        other = F.exists(
+        has_others = F.exists(
             F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
         )
         struct = spark_struct(self._columns)
-        parsed = F.from_json(line, with_shorts(struct), {"mode": self._mode})
+        parsed_row = F.from_json(line, with_shorts(struct), {"mode": self._mode})
         wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
-        refused = other | (F.trim(line) == "")
-        rows = lines.withColumn(row, F.when(refused, F.raise_error(wrong)).otherwise(parsed))
+        refused = has_others | (F.trim(line) == "")
+        rows = lines.withColumn(row, F.when(refused, F.raise_error(wrong)).otherwise(parsed_row))
         if with_shorts(struct) == struct:
             return rows
-        own = quoted(row)
-        fields, misfit = narrowed({n: f"{own}.{quoted(n)}" for n in names}, struct)
+        row_column = quoted(row)
+        fields, misfit = narrowed({n: f"{row_column}.{quoted(n)}" for n in names}, struct)
         values = ", ".join(f"{value} AS {quoted(name)}" for name, value in fields.items())
         if self._mode == "PERMISSIVE":
             misfit = "FALSE"
@@ -556,7 +558,7 @@ class JsonText:
         narrow = f"CASE WHEN {misfit} THEN raise_error({error}) ELSE struct({values}) END"
         return rows.withColumn(row, F.expr(narrow))
 
-    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+    def with_line(self, rows: DataFrame, line: str, subject: str) -> DataFrame:
         """Append the line of each row."""
         values = [
             _exact(F.col(quoted(column.name)), parse_type(column.type)).alias(column.name)

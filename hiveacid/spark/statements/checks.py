@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import NumericType, StringType
 
-from hiveacid.errors import BadCondition, HiveAcidError
+from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
 from hiveacid.jobs.sources import Input, QuerySource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -73,14 +73,14 @@ class SparkChecks(CheckEvaluator):
     def prepare(self, tables: Mapping[str, HiveTable], checks: Sequence[Check]) -> list[TableRef]:
         """See the base class."""
         # The conditions of other checks are not those of a user.
-        asked = [check for check in checks if isinstance(check, Holds | QueryCheck)]
-        if asked:
+        compiled_checks = [check for check in checks if isinstance(check, Holds | QueryCheck)]
+        if compiled_checks:
             for name, table in tables.items():
                 empty = from_rows(self._session, [], spark_struct(all_columns(table)))
                 self._batches[name] = empty
         reads: list[TableRef] = []
         holding: dict[str, list[Holds]] = {}
-        for check in asked:
+        for check in compiled_checks:
             assert check.table is not None, "Jobs give each check its table."
             name = TableRef.parse(check.table).full_name
             with translated_spark_errors(f"The check {check.label}"):
@@ -89,15 +89,15 @@ class SparkChecks(CheckEvaluator):
                     holding.setdefault(name, []).append(check)
                 else:
                     self._queries[id(check)] = self._compiled(meaning_of(check, name), reads)
-        for name, together in holding.items():
-            self._analyze(self._batches[name], together)
+        for name, checks_of_table in holding.items():
+            self._analyze(self._batches[name], checks_of_table)
         return [*dict.fromkeys(reads)]
 
     def _analyze(self, rows: DataFrame, checks: Sequence[Holds]) -> None:
         """Let Spark resolve conditions: all at once, and one by one only to name an invalid one."""
-        named = ", ".join(check.label for check in checks)
+        labels = ", ".join(check.label for check in checks)
         try:
-            with translated_spark_errors(f"The checks {named}"):
+            with translated_spark_errors(f"The checks {labels}"):
                 _ = rows.select(*[F.expr(self._condition(check)) for check in checks]).schema
         except HiveAcidError:
             if len(checks) == 1:
@@ -106,33 +106,33 @@ class SparkChecks(CheckEvaluator):
                 self._analyze(rows, [check])
             raise
 
-    def begin(self, txn: Transaction, written: Mapping[str, Written]) -> None:
+    def begin(self, txn: Transaction, tables: Mapping[str, Written]) -> None:
         """See the base class."""
-        self._reader, self._written = TableReader(self.client, txn), written
+        self._reader, self._written = TableReader(self.client, txn), tables
         self._batches.clear()
 
-    def count(self, written: Written) -> int:
+    def count(self, table: Written) -> int:
         """See the base class."""
-        return self._whole_table(written).count()
+        return self._whole_table(table).count()
 
-    def violating_rows(self, written: Written, checks: Sequence[RowCheck]) -> list[Violations]:
+    def violating_rows(self, table: Written, checks: Sequence[RowCheck]) -> list[Violations]:
         """See the base class."""
         whole = checks[0].whole_table
-        rows = self._whole_table(written) if whole else self.frame(written)
+        rows = self._whole_table(table) if whole else self.frame(table)
         conditions = [self._condition(check) for check in checks]
         counts = [F.expr(f"count_if({text})").alias(f"c{n}") for n, text in enumerate(conditions)]
         with translated_spark_errors("The checks"):
-            (found,) = rows.select(*counts).collect()
+            (counts_of_checks,) = rows.select(*counts).collect()
             return [
                 Violations(number, _shown(rows.where(text)) if number and check.shown else ())
-                for check, text, number in zip(checks, conditions, found, strict=True)
+                for check, text, number in zip(checks, conditions, counts_of_checks, strict=True)
             ]
 
     def returned_rows(self, check: QueryCheck) -> Violations:
         """See the base class."""
         with translated_spark_errors(f"The check {check.label}"):
-            for written in self._written.values():
-                self.frame(written)
+            for table in self._written.values():
+                self.frame(table)
             return self._queries[id(check)]()
 
     def _compiled(self, meaning: Meaning, reads: list[TableRef]) -> Callable[[], Violations]:
@@ -153,16 +153,19 @@ class SparkChecks(CheckEvaluator):
                     f"SELECT {names}, count(*) AS copies FROM ({_keys(keys, 'n')}) GROUP BY {names}"
                 )
                 return partial(self._returned, source(f"{sql} HAVING count(*) > 1", n=keys.rows))
-            case Absent(keys, known):
-                pairs = zip(keys.columns, known.columns, strict=True)
-                equal = " AND ".join(f"x.{quoted(own)} = y.{quoted(its)}" for own, its in pairs)
-                own, its = _keys(keys, "n"), _keys(known, "o")
-                sql = f"SELECT * FROM ({own}) x LEFT ANTI JOIN ({its}) y ON {equal}"
-                return partial(self._returned, source(sql, n=keys.rows, o=known.rows))
+            case Absent(keys, references):
+                pairs = zip(keys.columns, references.columns, strict=True)
+                equal = " AND ".join(
+                    f"x.{quoted(own_column_name)} = y.{quoted(other_column)}"
+                    for own_column_name, other_column in pairs
+                )
+                own_keys, other_keys = _keys(keys, "n"), _keys(references, "o")
+                sql = f"SELECT * FROM ({own_keys}) x LEFT ANTI JOIN ({other_keys}) y ON {equal}"
+                return partial(self._returned, source(sql, n=keys.rows, o=references.rows))
             case TooOld(rows, column):
                 newest = f"max({quoted(column)})"
-                at = f"unix_micros(CAST({newest} AS TIMESTAMP))"
-                newest = f"SELECT {newest} AS newest, {at} AS at FROM n"
+                micros = f"unix_micros(CAST({newest} AS TIMESTAMP))"
+                newest = f"SELECT {newest} AS newest, {micros} AS at FROM n"
                 return partial(self._too_old, meaning, source(newest, n=rows))
             case Apart(totals):
                 sums = [
@@ -182,15 +185,15 @@ class SparkChecks(CheckEvaluator):
     def _returned(self, source: SourceFrame) -> Violations:
         rows = source.frame(self._reader)
         # A query that returns no row, the usual case, is evaluated once.
-        shown = _shown(rows)
-        if len(shown) < MOST_SHOWN:
-            return Violations(len(shown), shown)
-        return Violations(rows.count(), shown)
+        rows_to_show = _shown(rows)
+        if len(rows_to_show) < MOST_SHOWN:
+            return Violations(len(rows_to_show), rows_to_show)
+        return Violations(rows.count(), rows_to_show)
 
     def _too_old(self, meaning: TooOld, source: SourceFrame) -> Violations:
         ((newest, micros),) = source.frame(self._reader).collect()
-        at = None if micros is None else datetime(1970, 1, 1) + timedelta(microseconds=micros)
-        return Violations(1, [{"newest": newest}]) if meaning.is_violated(at) else Violations(0)
+        moment = None if micros is None else datetime(1970, 1, 1) + timedelta(microseconds=micros)
+        return Violations(1, [{"newest": newest}]) if meaning.is_violated(moment) else Violations(0)
 
     def _apart(
         self, meaning: Apart, sources: Sequence[SourceFrame], numbers: Sequence[str]
@@ -201,25 +204,25 @@ class SparkChecks(CheckEvaluator):
             parts = values.mapInArrow(parts_of_sums, "part string").collect()
             kind = to_arrow_type(values.schema[0].dataType)
             sums.append(sum_of([row.part for row in parts], kind))
-        shown = dict(zip(meaning.totals, map(str, sums), strict=True))
-        return Violations(1, [shown]) if meaning.is_violated(sums) else Violations(0)
+        totals = dict(zip(meaning.totals, map(str, sums), strict=True))
+        return Violations(1, [totals]) if meaning.is_violated(sums) else Violations(0)
 
-    def arrow(self, written: Written) -> pa.Table:
+    def arrow(self, table: Written) -> pa.Table:
         """See the base class."""
-        rows = to_arrow(self.frame(written))
+        rows = to_arrow(self.frame(table))
         return rows.rename_columns([name.lower() for name in rows.column_names])
 
-    def frame(self, written: Written) -> DataFrame:
+    def frame(self, table: Written) -> DataFrame:
         """See the base class."""
-        name = written.table.ref.full_name
+        name = table.table.ref.full_name
         if name not in self._batches:
-            self._batches[name] = self._written_rows(written)
+            self._batches[name] = self._written_rows(table)
         return self._batches[name]
 
     def _condition(self, check: RowCheck) -> str:
         """Return the condition of the rows that violate a check."""
-        if (known := self._conditions.get(id(check))) is not None:
-            return known
+        if (condition := self._conditions.get(id(check))) is not None:
+            return condition
         text = check.condition
         if isinstance(check, Holds):
             text = Expressions(self._session, check.values, check.trusted).sql(text)
@@ -228,26 +231,29 @@ class SparkChecks(CheckEvaluator):
         self._conditions[id(check)] = f"NOT ({text})"
         return self._conditions[id(check)]
 
-    def _whole_table(self, written: Written) -> DataFrame:
-        return self._reader.rows(self._session, written.table)
+    def _whole_table(self, table: Written) -> DataFrame:
+        return self._reader.rows(self._session, table.table)
 
-    def _written_rows(self, written: Written) -> DataFrame:
+    def _written_rows(self, written_table: Written) -> DataFrame:
         """Return the rows of published directories."""
-        table = self._reader.confirmed(written.table)
+        table = self._reader.confirmed(written_table.table)
         partitions: Sequence[HivePartition] = ()
         if table.partition_keys:
-            names = written.partitions
+            names = written_table.partitions
             partitions = self.client.get_partitions(table, names) if names else ()
         names = [quoted(column.name) for column in all_columns(table)]
         if table.kind is TableKind.INSERT_ONLY:
             flat = self._reader.flat_files(table, partitions)
-            own = [(part, [f for f in files if written.has(f.path)]) for part, files in flat.files]
-            return replace(flat, files=own).rows(self._session).select(*names)
+            files_by_partition = [
+                (part, [f for f in files if written_table.has(f.path)])
+                for part, files in flat.files
+            ]
+            return replace(flat, files=files_by_partition).rows(self._session).select(*names)
         found = self._reader.files(table, partitions)
         parts = [
             replace(
                 part,
-                inserts=tuple(file for file in part.inserts if written.has(file.path)),
+                inserts=tuple(file for file in part.inserts if written_table.has(file.path)),
                 deletes=(),
             )
             for part in found.partitions
@@ -259,15 +265,15 @@ class SparkChecks(CheckEvaluator):
 def _keys(keys: Keys, view: str) -> str:
     """Return the query of keys."""
     names = ", ".join(map(quoted, keys.columns))
-    known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in keys.columns)
-    return f"SELECT {names} FROM {view} WHERE {known}"
+    is_complete = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in keys.columns)
+    return f"SELECT {names} FROM {view} WHERE {is_complete}"
 
 
 def _as_number(source: SourceFrame) -> str:
     """Return an expression of the values to add, which are numbers.
 
     Raises:
-        BadCondition: They are not.
+        InvalidJob: They are not.
     """
     (total,) = source.empty().schema
     if isinstance(total.dataType, NumericType):
@@ -275,7 +281,7 @@ def _as_number(source: SourceFrame) -> str:
     # As sums of Spark do, which fail if a text is no number.
     if isinstance(total.dataType, StringType):
         return f"CAST({total.name} AS DOUBLE)"
-    raise BadCondition(f"Values of the type {total.dataType.simpleString()} have no sum.")
+    raise InvalidJob(f"Values of the type {total.dataType.simpleString()} have no sum.")
 
 
 def _shown(rows: DataFrame) -> list[dict[str, Any]]:

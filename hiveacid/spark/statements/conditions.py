@@ -10,15 +10,15 @@ from typing import Any, overload
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import BadCondition, InvalidConnection
+from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.fields import Parameters, ParameterValue, require_mapping, timestamp_text
 from hiveacid.rules.merge import Clause, with_expressions
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_session
 from hiveacid.spark.read.pruning import kind, nodes, parsed
 from hiveacid.spark.spark_versions import (
     bound_text,
     is_same_expression,
-    java_class,
     java_expression,
     java_sessions,
 )
@@ -36,12 +36,12 @@ def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
     """Replace the parameters of a query by literals, as ``spark.sql(args=...)`` does.
 
     Raises:
-        BadCondition: The query is invalid.
+        InvalidJob: The query is invalid.
     """
     if not params:
         return text
     if _MINUS.search(text):
-        raise BadCondition(
+        raise InvalidJob(
             f"The SQL {text!r} has a minus sign directly before a parameter: with a negative value "
             "they are the beginning of a comment.",
             remedy="Write a blank between them.",
@@ -109,18 +109,18 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
     Subqueries may contain anything.
 
     Raises:
-        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows,
+        InvalidJob: The text is invalid, has a name, aggregates rows, depends on other rows,
             returns several rows, or names all columns by a star.
     """
     tree = parsed(spark, text, "The expression")
     if kind(tree) in _NAMED:
-        raise BadCondition(
+        raise InvalidJob(
             f"The expression {text!r} ends with a name for its result, which is not used.",
             remedy="Leave the name out.",
         )
     if "*" in text and any("Star" in kind(node) for node in nodes(tree)):
         # It would also stand for the columns that this package adds to the rows.
-        raise BadCondition(
+        raise InvalidJob(
             f"The expression {text!r} names all columns by *.", remedy="Name each column."
         )
     calls = [match[1] for match in _CALL.finditer(text)]
@@ -137,9 +137,9 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
                 _refuse(text, f"{name}()", problem)
 
 
-def _refuse(text: str, what: str, problem: str) -> None:
-    raise BadCondition(
-        f"The expression {text!r} cannot be computed for a single row: {what} {problem}.",
+def _refuse(text: str, subject: str, problem: str) -> None:
+    raise InvalidJob(
+        f"The expression {text!r} cannot be computed for a single row: {subject} {problem}.",
         remedy="Use a subquery, or the query of a MERGE source, such as (SELECT max(a) FROM t).",
     )
 
@@ -148,8 +148,10 @@ def _problem(spark: SparkSession, name: str) -> str | None:
     name = name.lower()
     if name not in _groups:
         registry: Any = java_class(spark, f"{_CATALYST}analysis.FunctionRegistry").builtin()
-        found = registry.lookupFunction(java_class(spark, f"{_CATALYST}FunctionIdentifier")(name))
-        _groups[name] = str(found.get().getGroup()) if found.isDefined() else ""
+        function = registry.lookupFunction(
+            java_class(spark, f"{_CATALYST}FunctionIdentifier")(name)
+        )
+        _groups[name] = str(function.get().getGroup()) if function.isDefined() else ""
     return _UNGROUPED.get(name) or _GROUPS.get(_groups[name])
 
 
@@ -176,62 +178,62 @@ class Expressions:
     trusted: bool = False
 
     @overload
-    def sql(self, given: Expression) -> str: ...
+    def sql(self, expression: Expression) -> str: ...
     @overload
-    def sql(self, given: Expression | None) -> str | None: ...
-    def sql(self, given: Expression | None) -> str | None:
+    def sql(self, expression: Expression | None) -> str | None: ...
+    def sql(self, expression: Expression | None) -> str | None:
         """Return the text of a condition or a value, with literals for its parameters.
 
         Raises:
-            BadCondition: A column has no equivalent text, a parameter has no value, or the
-                expression has no value for each row.
-            UntrustedSql: The expression runs a script, calls Java or reads files by their path.
+            InvalidJob: A column has no equivalent text, a parameter has no value, or the expression
+                has no value for each row; or the expression runs a script, calls Java or reads
+                files by their path.
         """
-        if given is None:
+        if expression is None:
             return None
-        text = as_sql(self.spark, given) if isinstance(given, Column) else given
+        text = as_sql(self.spark, expression) if isinstance(expression, Column) else expression
         text = bound_expression(self.spark, text, self.params)
         if not self.trusted:
             check_expression(self.spark, text)
         require_row_expression(self.spark, text)
         return text
 
-    def all_sql(self, given: Mapping[str, Expression]) -> dict[str, str]:
+    def all_sql(self, expressions: Mapping[str, Expression]) -> dict[str, str]:
         """Return the texts for the values of columns; see ``sql``.
 
         Raises:
             InvalidJob: The argument is not a mapping.
         """
-        require_mapping(given, "The values of columns", '{"name": "upper(s.name)"}')
-        return {name: self.sql(value) for name, value in given.items()}
+        require_mapping(expressions, "The values of columns", '{"name": "upper(s.name)"}')
+        return {name: self.sql(value) for name, value in expressions.items()}
 
     def clause(self, clause: Clause) -> Clause:
         """Replace the expressions of a merge clause by their texts; see ``sql``."""
         return with_expressions(clause, self.sql)
 
 
-def as_sql(spark: SparkSession, given: Column) -> str:
+def as_sql(spark: SparkSession, column: Column) -> str:
     """Return the text of a column.
 
     Raises:
-        BadCondition: The column has no equivalent text.
+        InvalidJob: The column has no equivalent text.
     """
     # Texts of times are written and read in the time zone of the active session.
     sessions = java_sessions(spark)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    session_before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session(spark))
     try:
-        tree = java_expression(spark, given)
+        tree = java_expression(spark, column)
         if not _means_the_same(spark, tree):
-            raise BadCondition(
-                f"{given} cannot be expressed in SQL.",
+            raise InvalidJob(
+                f"{column} cannot be expressed in SQL.",
                 remedy="Name columns by F.col('t.id') instead of by those of a frame, and call none "
                 "of Python's functions; write lambdas and subqueries as a text.",
             )
         return _text(tree)
     finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+        if session_before.isDefined():
+            sessions.setActiveSession(session_before.get())
         else:
             sessions.clearActiveSession()
 
@@ -246,7 +248,7 @@ def _means_the_same(spark: SparkSession, tree: Any) -> bool:
     from pyspark.errors import PySparkException
 
     try:
-        read = spark._jsparkSession.sessionState().sqlParser().parseExpression(tree.sql())
+        read = java_session(spark).sessionState().sqlParser().parseExpression(tree.sql())
     except (PySparkException, Py4JJavaError):
         return False
     return is_same_expression(tree, read)

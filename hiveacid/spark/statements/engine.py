@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +13,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.rules.sql_names import quoted
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import java_class, java_context
 from hiveacid.spark.parallel import in_groups
 from hiveacid.spark.read.acid_snapshot import PARTITION, WRITE_ID, AcidSnapshot
 from hiveacid.spark.read.nanoseconds import check_nanoseconds
@@ -43,13 +43,13 @@ class SparkEngine(RowEngine):
     batches: Mapping[str, DataFrame] = field(default_factory=dict)
 
     @contextmanager
-    def running(self, what: str, group: str | None = None) -> Iterator[None]:
+    def running(self, subject: str, group: str | None = None) -> Iterator[None]:
         """See the base class."""
-        with requiring_stages_run_once(self.spark, what):
+        with requiring_stages_run_once(self.spark, subject):
             if group is None:
                 yield
                 return
-            with cancelling_jobs(self.spark, group, what):
+            with cancelling_jobs(self.spark, group, subject):
                 yield
 
     def reader(
@@ -59,10 +59,10 @@ class SparkEngine(RowEngine):
         return TableReader(client, reading, (table, txn))
 
     def finish(
-        self, what: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
+        self, subject: str, stage: Callable[[NewFile], StagedFile], files: Sequence[NewFile]
     ) -> list[StagedFile]:
         """See the base class."""
-        with translated_spark_errors(what):
+        with translated_spark_errors(subject):
             return in_groups(self.spark, stage, files)
 
     def rewrite(
@@ -71,8 +71,8 @@ class SparkEngine(RowEngine):
         """See the base class."""
         table, session = target.table, scan_session(self.spark)
         # Header and footer lines are added later, when the table takes the files.
-        stored = replace(SparkRowFormat.of(table), header=0, footer=0)
-        rows = stored.scan(session, numbered_files(files, table), table.partition_keys)
+        row_format = replace(SparkRowFormat.of(table), header=0, footer=0)
+        rows = row_format.scan(session, numbered_files(files, table), table.partition_keys)
         rows = rows.select(*[quoted(column.name) for column in all_columns(table)])
         return write_flat(rows, target, layout=layout).files
 
@@ -85,9 +85,8 @@ class SparkEngine(RowEngine):
         if not keeps_checksums(location):
             return ""
         with translated_spark_errors(f"Reading the checksum of {location}"):
-            java: Any = self.spark.sparkContext
-            path = java._jvm.org.apache.hadoop.fs.Path(location)
-            file_system = path.getFileSystem(java._jsc.hadoopConfiguration())
+            path = java_class(self.spark, "org.apache.hadoop.fs.Path")(location)
+            file_system = path.getFileSystem(java_context(self.spark).hadoopConfiguration())
             checksum = file_system.getFileChecksum(path)
             return "" if checksum is None else bytes(checksum.getBytes()).hex()
 
@@ -132,12 +131,12 @@ class SparkStatement(Statement):
         """Refuse to write rows of a source whose timestamps the read may have truncated.
 
         Raises:
-            NanosecondsLost: A table that has been read has nanoseconds.
+            UnsupportedFile: A table that has been read has nanoseconds.
         """
         if "timestamp" in source.schema.simpleString():
             for snapshot in reader_of(context).snapshots:
-                what = f"the write into {self.table.ref.full_name}"
-                check_nanoseconds(self.spark, snapshot, what)
+                subject = f"the write into {self.table.ref.full_name}"
+                check_nanoseconds(self.spark, snapshot, subject)
 
 
 def rows_of_others(spark: SparkSession, rows: RowsOfOthers) -> DataFrame:

@@ -1,14 +1,16 @@
 """The statement that a job describes."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.job import Job
+from hiveacid.jobs.sources import BatchSource, Source
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -30,18 +32,29 @@ from hiveacid.spark.statements.row_change import DeleteStatement, UpdateStatemen
 from hiveacid.writes.statement import Statement
 
 
-def statement_of(job: Job, spark: SparkSession, orc_codec: str | None = None) -> Statement:
+def statement_of(
+    job: Job,
+    spark: SparkSession,
+    orc_codec: str | None = None,
+    frames: Mapping[str, DataFrame] | None = None,
+) -> Statement:
     """Return the statement of a job that changes one table.
 
     Args:
         job: The job.
         spark: The session that will run the statement.
         orc_codec: The compression of new files if the job does not define it.
+        frames: The rows of batches that keep the settings of their session.
 
     Raises:
         InvalidJob: The job changes no table, or its clauses contradict each other.
     """
     statement = _statement_of(job, spark, orc_codec)
+    match statement:
+        case InsertStatement():
+            statement.rows = _with_frame(statement.rows, frames)
+        case MergeStatement():
+            statement.source = _with_frame(statement.source, frames)
     statement.on_empty = job.on_empty if isinstance(job, RowJob) else None
     return statement
 
@@ -54,7 +67,7 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    names = [each.name for each in fields(InsertMapping)]
+    names = [field.name for field in fields(InsertMapping)]
     given = fields_of(job, *names, "source", "overwrite", "whole_table", "merge_schema")
     mapping = InsertMapping(**{name: given.pop(name) for name in names})
     rows, replaces = given.pop("source"), given.pop("overwrite")
@@ -68,23 +81,23 @@ def _truncate(job: TruncateJob, spark: SparkSession, orc_codec: str | None) -> S
 
 @_statement_of.register
 def _update(job: UpdateJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    given, sql = _change_of_rows(job, spark, "set")
-    given["set"] = sql.all_sql(job.set)
-    return UpdateStatement(*_target_and_codec(job, orc_codec), **given)
+    fields, sql = _change_of_rows(job, spark, "set")
+    fields["set"] = sql.all_sql(job.set)
+    return UpdateStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 @_statement_of.register
 def _delete(job: DeleteJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    given, _ = _change_of_rows(job, spark)
-    return DeleteStatement(*_target_and_codec(job, orc_codec), **given)
+    fields, _ = _change_of_rows(job, spark)
+    return DeleteStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 def _change_of_rows(
-    job: DeleteJob | UpdateJob, spark: SparkSession, *more: str
+    job: DeleteJob | UpdateJob, spark: SparkSession, *names: str
 ) -> tuple[dict[str, Any], Expressions]:
-    given = fields_of(job, "where", "inputs", "target_alias", "params", "trusted", *more)
-    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
-    return given | {"where": sql.sql(job.where), "inputs": job.inputs or {}}, sql
+    fields = fields_of(job, "where", "inputs", "target_alias", "params", "trusted", *names)
+    sql = Expressions(spark, fields.pop("params"), fields.pop("trusted"))
+    return fields | {"where": sql.sql(job.where), "inputs": job.inputs or {}}, sql
 
 
 @_statement_of.register
@@ -97,11 +110,17 @@ def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None) -> Sta
 def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     validate_clauses(job.when)
     names = ("source", "on", "when", "source_alias", "target_alias", "merge_schema", "exclude")
-    given = fields_of(job, *names, "params", "trusted")
-    sql = Expressions(spark, given.pop("params"), given.pop("trusted"))
-    given |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, given.pop("when")))}
-    return MergeStatement(*_target_and_codec(job, orc_codec), **given)
+    fields = fields_of(job, *names, "params", "trusted")
+    sql = Expressions(spark, fields.pop("params"), fields.pop("trusted"))
+    fields |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, fields.pop("when")))}
+    return MergeStatement(*_target_and_codec(job, orc_codec), **fields)
 
 
 def _target_and_codec(job: Job, orc_codec: str | None) -> tuple[TableRef, str | None]:
     return TableRef.parse(job.target), job.orc_codec or orc_codec
+
+
+def _with_frame(
+    source: DataFrame | Source, frames: Mapping[str, DataFrame] | None
+) -> DataFrame | Source:
+    return (frames or {}).get(source.name, source) if isinstance(source, BatchSource) else source

@@ -65,19 +65,23 @@ def grown_columns(
             table's column cannot be widened to.
         UnknownColumn: A new column has a name that some engines do not support.
     """
-    given = {field.name.lower(): field.dataType for field in source.fields}
+    types_by_name = {field.name.lower(): field.dataType for field in source.fields}
     if only is not None:
-        given = {name: type_ for name, type_ in given.items() if name in only}
+        types_by_name = {name: type_ for name, type_ in types_by_name.items() if name in only}
     # With another type of a clustering column, rows would belong into other buckets.
     fixed = {name.lower() for name in table.bucket_columns}
     columns = [
         column
-        if only is not None or column.name.lower() in fixed or column.name.lower() not in given
-        else _widened(table, column, given[column.name.lower()])
+        if only is not None
+        or column.name.lower() in fixed
+        or column.name.lower() not in types_by_name
+        else _widened(table, column, types_by_name[column.name.lower()])
         for column in table.columns
     ]
-    known = {column.name.lower() for column in (*table.columns, *table.partition_keys)}
-    columns += [_new(table.ref, name, type_) for name, type_ in given.items() if name not in known]
+    names = {column.name.lower() for column in (*table.columns, *table.partition_keys)}
+    columns += [
+        _new(table.ref, name, type_) for name, type_ in types_by_name.items() if name not in names
+    ]
     return tuple(columns)
 
 
@@ -125,16 +129,16 @@ class SchemaGrowth:
         wider = [c for c in columns[:size] if c not in self.table.columns]
         for verb, some in (("adds", columns[size:]), ("widens", wider)):
             if some:
-                shown = ", ".join(f"{column.name} {column.type}" for column in some)
+                columns_in_words = ", ".join(f"{column.name} {column.type}" for column in some)
                 preparation.phases.note(
-                    f"merge_schema {verb} columns of {self.table.ref.full_name}: {shown}"
+                    f"merge_schema {verb} columns of {self.table.ref.full_name}: {columns_in_words}"
                 )
-        added: list[Sequence[str]] = []
+        names_added: list[Sequence[str]] = []
 
         def choose(table: HiveTable) -> tuple[HiveColumn, ...]:
-            chosen = self._columns(table)
-            added.append([column.name for column in chosen[len(table.columns) :]])
-            return chosen
+            grown = self._columns(table)
+            names_added.append([column.name for column in grown[len(table.columns) :]])
+            return grown
 
         table = change_columns(
             preparation.client,
@@ -144,39 +148,39 @@ class SchemaGrowth:
             lock_wait_seconds=preparation.options.lock_wait_seconds,
         )
         # The first table is that under the lock, to which others may have added the same columns.
-        return table, added[0]
+        return table, names_added[0]
 
     def _columns(self, table: HiveTable) -> tuple[HiveColumn, ...]:
         return grown_columns(table, self.source, self.only)
 
 
-def _new(ref: TableRef, name: str, given: DataType) -> HiveColumn:
+def _new(ref: TableRef, name: str, spark_type: DataType) -> HiveColumn:
     if not re.fullmatch(r"\w+", name):
         raise UnknownColumn(
             f"{ref.full_name} gets no column {name!r}: not every engine reads such a name.",
             remedy="Give it a name of letters, digits and underscores in the source.",
         )
-    return HiveColumn(name, str(hive_type(given, name)))
+    return HiveColumn(name, str(hive_type(spark_type, name)))
 
 
-def _widened(table: HiveTable, column: HiveColumn, given: DataType) -> HiveColumn:
+def _widened(table: HiveTable, column: HiveColumn, spark_type: DataType) -> HiveColumn:
     current = parse_type(column.type)
     if not is_number(current):
         return column
     try:
-        wanted = hive_type(given, column.name)
+        source_type = hive_type(spark_type, column.name)
     except TypeMismatch:
         return column  # Its values are converted or refused, as without schema growth.
-    if not is_number(wanted):
+    if not is_number(source_type):
         return column
-    both = wider(current, wanted)
-    if both is None:
+    common = wider(current, source_type)
+    if common is None:
         raise TypeMismatch(
-            f"Column {column.name} of {table.ref.full_name} is {current}, the source has {wanted}: "
+            f"Column {column.name} of {table.ref.full_name} is {current}, the source has {source_type}: "
             "no type that Hive reads the older files as holds both.",
             remedy="Cast it in the source.",
         )
-    return column if both == current else replace(column, type=str(both))
+    return column if common == current else replace(column, type=str(common))
 
 
 # Columns that are true in the rows that get the default value of another column.
@@ -218,13 +222,13 @@ class InsertStatement(SparkStatement):
         self.look_up(preparation)
         self.reads = self._source.acid_tables
         if (specified := self.mapping.specified(self.table)) is not None:
-            named = _partition_names(self.spark, self.table, specified)
+            partition_names = _partition_names(self.spark, self.table, specified)
             self.partitions = partitions_of_insert(
-                preparation.client, self.table, named, replaces=self.replaces
+                preparation.client, self.table, partition_names, replaces=self.replaces
             )
         if self.merge_schema:
-            empty, what = self._source.empty(), f"The insert into {self.target.full_name}"
-            growth = SchemaGrowth(self.table, without(empty, self.mapping.exclude, what).schema)
+            empty, subject = self._source.empty(), f"The insert into {self.target.full_name}"
+            growth = SchemaGrowth(self.table, without(empty, self.mapping.exclude, subject).schema)
             rows_for(growth.grown(preparation), empty, self.mapping)
             self.table, self.columns_added = growth.apply(preparation)
 
@@ -279,17 +283,17 @@ class TruncateStatement(SparkStatement):
     def prepare(self, preparation: Preparation) -> None:
         """Determine the partitions to truncate."""
         self.look_up(preparation)
-        chosen = partitions_to_truncate(preparation.client, self.table, self.partition)
+        names = partitions_to_truncate(preparation.client, self.table, self.partition)
         if self.partition is not None:
-            self.partitions = chosen
+            self.partitions = names
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
         with context.phases(Phase.WRITE, "the empty bases"):
             # Repeated under the locks, since others may have added a partition.
-            chosen = partitions_to_truncate(context.client, context.table, self.partition)
+            names = partitions_to_truncate(context.client, context.table, self.partition)
             keys = context.table.partition_keys
-            context.output.write_empty_bases(chosen if keys else [None])
+            context.output.write_empty_bases(names if keys else [None])
         return Counts()
 
 
@@ -303,9 +307,11 @@ def _partition_names(
     if (known := names_of_partitions(table, partitions)) is not None:
         return known
     lower = [{key.lower(): value for key, value in spec.items()} for spec in partitions]
-    given = [[spec[key] for key in table.key_types] for spec in lower]
+    values_by_spec = [[spec[key] for key in table.key_types] for spec in lower]
     names = []
-    for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
+    for texts, canonical in zip(
+        values_by_spec, canonical_values(spark, table, values_by_spec), strict=True
+    ):
         for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
             if text and value is None:
                 raise invalid_value(table, key.name, text)
@@ -318,14 +324,16 @@ def rows_for(
 ) -> DataFrame:
     """Convert a source's rows to the columns of a table."""
     row = mapping.row(table, source.columns, rules)
-    wants_default = {name: f"{_DEFAULT}{at}" for name, at in row.wants_default.items()}
+    wants_default = {name: f"{_DEFAULT}{number}" for name, number in row.wants_default.items()}
     if mapping.by_position:
         source = source.toDF(*row.names, *wants_default.values())
     fixed = {key: "NULL" if text is None else text_as_sql(text) for key, text in row.keys.items()}
-    given = {**row.values, **fixed}
-    what = f"The insert into {table.ref.full_name}"
-    values = stored(source, {name: given[name] for name in column_names(table)}, table, what)
-    defaults = stored(source, row.defaults, table, what) if row.defaults else {}
+    expressions = {**row.values, **fixed}
+    subject = f"The insert into {table.ref.full_name}"
+    values = stored(
+        source, {name: expressions[name] for name in column_names(table)}, table, subject
+    )
+    defaults = stored(source, row.defaults, table, subject) if row.defaults else {}
     for name, default in defaults.items():
         values[name] = (
             f"CASE WHEN {wants_default[name]} THEN {as_operand(default)} "

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
+from hiveacid.errors import CheckFailed, InvalidJob, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of
 from hiveacid.metastore.txn.transaction import Transaction
@@ -102,13 +102,13 @@ class KeptSource(SourceRows):
     @classmethod
     def of(cls, join: MergeJoin, txn: ReadingTransaction) -> "KeptSource":
         """Evaluate the source of a merge; the files belong to a transaction."""
-        kept = keep_rows(numbered(join.source), join.spark, join.table, txn, "The source")
-        join = replace(join, source=kept.frame, small=kept.bytes <= BROADCAST_BYTES)
+        kept_rows = keep_rows(numbered(join.source), join.spark, join.table, txn, "The source")
+        join = replace(join, source=kept_rows.frame, small=kept_rows.bytes <= BROADCAST_BYTES)
         keys = join.ties
         if keys is None:
-            return cls(join, None, kept)
-        partitions = partitions_of_source(kept.frame, join.source_alias, keys, join.table)
-        return cls(join, partitions, kept)
+            return cls(join, None, kept_rows)
+        partitions = partitions_of_source(kept_rows.frame, join.source_alias, keys, join.table)
+        return cls(join, partitions, kept_rows)
 
     def has_rows(self) -> bool:
         """See the base class."""
@@ -122,9 +122,9 @@ class KeptSource(SourceRows):
         updating = self.join.change.updating
         if not updating:
             return RowSearch(snapshot, context.txn, "The merge").evaluated(pairs.select(*names))
-        written = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
+        fate = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
         columns, keys = context.table.columns, context.table.partition_keys
-        frame = pairs.withColumn(FATE, written).select(
+        frame = pairs.withColumn(FATE, fate).select(
             *[quoted(column.name) for column in columns],
             *names,
             *[quoted(key.name) for key in keys],
@@ -135,7 +135,7 @@ class KeptSource(SourceRows):
             context.output.flat_target(),
             has_fate=True,
             scattered=is_scattered(snapshot),
-            written=f"{FATE} = '{_WRITTEN}'",
+            condition_of_rows=f"{FATE} = '{_WRITTEN}'",
         )
         return written_row_ids(self._updated, self.join.spark, names)
 
@@ -222,19 +222,21 @@ class SourceWriter:
         keys = join.ties
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
         columns = self._columns(rows, tied)
-        chosen = select_as(rows, columns)
-        chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
+        selection = select_as(rows, columns)
+        selection = in_session(selection, evaluating_session(join.source.sparkSession))
         files = AcidRowFiles(table, self.codec)
         writer = FlatRowsWriter(table, files, layout_of(table), self.rules)
         folder = hidden_folder(table, txn)
         if self.fate == NEVER:
             by = [] if tied is None else [key.name for key in table.partition_keys]
-            flat = writer.write(chosen, folder, by)
+            flat = writer.write(selection, folder, by)
         else:
             # A row that may never be written also fails here: its merge then keeps the source.
             has_fate = self.fate is None
-            written = f"{FATE} <> '{NEVER}'" if has_fate else None
-            flat = writer.write_rows(chosen, folder, has_fate=has_fate, written=written)
+            condition = f"{FATE} <> '{NEVER}'" if has_fate else None
+            flat = writer.write_rows(
+                selection, folder, has_fate=has_fate, condition_of_rows=condition
+            )
         partitions = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, partitions, self, flat)
 
@@ -255,8 +257,8 @@ class SourceWriter:
     @property
     def extra_columns(self) -> list[str]:
         """The columns of the files behind those of the table, except those for the join."""
-        given = [CLAUSE] * self._clause_differs + [INSERTED] * self._inserts_some
-        return given + [SOURCE_ROW] * (self.plan.values is not None)
+        extra = [CLAUSE] * self._clause_differs + [INSERTED] * self._inserts_some
+        return extra + [SOURCE_ROW] * (self.plan.values is not None)
 
     @property
     def _clause_differs(self) -> bool:
@@ -294,20 +296,20 @@ class SourceWriter:
         if self.plan.values is None:
             return {**extra, **(tied or {})}
         actions = (*self.join.change.matched, *self.join.change.not_matched)
-        what = next(action.what for action in actions if action.values is not None)
-        values = stored(rows, self.plan.values, table, what)
+        subject = next(action.what for action in actions if action.values is not None)
+        values = stored(rows, self.plan.values, table, subject)
         if self.fate is None:
             # Rows that are never written may have values that cannot be stored.
-            joined = {column.stored_name for column in self.plan.columns}
-            written = f"{FATE} <> '{NEVER}'"
+            stored_names = {column.stored_name for column in self.plan.columns}
+            is_written = f"{FATE} <> '{NEVER}'"
             values = {
                 name: value
-                if name in joined
-                else f"CASE WHEN {written} THEN {as_operand(value)} END"
+                if name in stored_names
+                else f"CASE WHEN {is_written} THEN {as_operand(value)} END"
                 for name, value in values.items()
             }
             for name, key in (tied or {}).items():
-                unwritten = f"CASE WHEN NOT {written} THEN {key} END"
+                unwritten = f"CASE WHEN NOT {is_written} THEN {key} END"
                 values[name] = f"coalesce({as_operand(values[name])}, {unwritten})"
         columns = {column.name: values[column.name] for column in table.columns}
         keys = {key.name: values[key.name] for key in table.partition_keys}
@@ -342,17 +344,17 @@ class WrittenSource(SourceRows):
         """Find the target rows that a clause changes, and the source rows with a match."""
         join, plan, spark = self.join, self.writer.plan, self.join.spark
         is_pair = f"coalesce({_IS_PAIR}, FALSE)"
-        some = replace(
+        narrow_join = replace(
             join,
             source=self._joined(f"TRUE AS {_IS_PAIR}"),
             small=self.rows.bytes <= BROADCAST_BYTES,
         )
         fewer, where = only_with(snapshot, self._values_of_target())
-        few = fewer.of_columns(plan.target_columns)
+        narrow = fewer.of_columns(plan.target_columns)
         rows = RowSearch(fewer, context.txn, "The merge")
-        target = few.rows(spark, where=where)
+        target = narrow.rows(spark, where=where)
         with translated_spark_errors("A condition of the merge"):
-            pairs = some.pairs(target).withColumn(
+            pairs = narrow_join.pairs(target).withColumn(
                 CLAUSE, F.expr(self.writer.clause_of_match(is_pair))
             )
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.extra_columns else []
@@ -364,8 +366,8 @@ class WrittenSource(SourceRows):
 
     def pairs(self, rows: DataFrame) -> DataFrame:
         """Join some rows of the target with the matching rows of the source."""
-        few = rows.select(*self.writer.plan.target_columns)
-        return replace(self.join, source=self._joined()).pairs(few)
+        narrow = rows.select(*self.writer.plan.target_columns)
+        return replace(self.join, source=self._joined()).pairs(narrow)
 
     def write(self, context: WriteContext, matches: RowIds) -> None:
         """Stage the rows to keep."""
@@ -378,14 +380,14 @@ class WrittenSource(SourceRows):
         final = [file for file in files if file not in rewritten]
         if rewritten:
             partners = matches.partners(self.join.spark, updating)
-            counted = self._counted(context, rewritten, writes, partners)
-            final += write_flat(counted, context.output.flat_target()).files
+            repeated_rows = self._counted(context, rewritten, writes, partners)
+            final += write_flat(repeated_rows, context.output.flat_target()).files
         context.output.take(grouped(final), width=len(context.table.columns))
 
     def _values_of_target(self) -> list[ColumnValues]:
         """Values that target columns must have in rows that match the source."""
         equal = self.writer.plan.equal
-        names = [joined.stored_name for _, joined in equal]
+        names = [source_column.stored_name for _, source_column in equal]
         if not equal or self.rows.bytes > LOCAL_BYTES:
             return []
         tables = self.rows.columns(list(dict.fromkeys(names)), self.rows.files)
@@ -393,18 +395,20 @@ class WrittenSource(SourceRows):
             return []
         values = pa.concat_tables(tables)
         return [
-            ColumnValues(column, joined.arrow(values[joined.stored_name]))
-            for column, joined in equal
+            ColumnValues(column, source_column.arrow(values[source_column.stored_name]))
+            for column, source_column in equal
         ]
 
-    def _joined(self, *more: str) -> DataFrame:
+    def _joined(self, *further_columns: str) -> DataFrame:
         """The columns for matching rows, and the additional columns."""
         columns = self.writer.plan.columns
         extra = [name for name in self.writer.extra_columns if name != INSERTED]
         rows = self.rows.frame(
             self.join.spark, [*[column.stored_name for column in columns], *extra]
         )
-        return select_texts(rows, [*[column.decoded() for column in columns], *extra, *more])
+        return select_texts(
+            rows, [*[column.decoded() for column in columns], *extra, *further_columns]
+        )
 
     def _counted(
         self,
@@ -416,13 +420,13 @@ class WrittenSource(SourceRows):
         """The rows of some files, each repeated as often as it must be written."""
         table = context.table
         names = [column.name for column in table.columns]
-        known = [name for name in self.writer.extra_columns if name != CLAUSE]
-        rows = self.rows.frame(self.join.spark, [*names, *known], files, table)
-        counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
-        counted = counted.where(f"{_TIMES} > 0")
+        extra_names = [name for name in self.writer.extra_columns if name != CLAUSE]
+        rows = self.rows.frame(self.join.spark, [*names, *extra_names], files, table)
+        repeated_rows = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
+        repeated_rows = repeated_rows.where(f"{_TIMES} > 0")
         copies = f"explode(array_repeat(1, CAST({_TIMES} AS INT)))"
         columns = [quoted(column.name) for column in all_columns(table)]
-        return select_texts(select_texts(counted, [*columns, copies]), columns)
+        return select_texts(select_texts(repeated_rows, [*columns, copies]), columns)
 
 
 def _are_conditional(actions: Sequence[RowAction]) -> bool:
@@ -480,11 +484,11 @@ class MergeStatement(SparkStatement):
     def would_act_on(self, context: WriteContext, rows: RowsOfOthers) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
-        added = rows_of_others(self.spark, rows)
+        new_rows = rows_of_others(self.spark, rows)
         if self._merged.join.change.not_matched_by_source:
-            matching = added
+            matching = new_rows
         else:
-            matching = self._merged.pairs(added)
+            matching = self._merged.pairs(new_rows)
         with translated_spark_errors(f"Comparing {self.target.full_name} with concurrent writes"):
             return bool(matching.take(1))
 
@@ -550,8 +554,8 @@ class MergeStatement(SparkStatement):
             source.write(context, matches)
         updating = set(join.change.updating)
         updated = sum(count for clause, count in counts_by_clause.items() if clause in updating)
-        changed = sum(count for clause, count in counts_by_clause.items() if clause >= 0)
-        return Counts(context.output.rows - updated, updated, changed - updated)
+        changed_rows = sum(count for clause, count in counts_by_clause.items() if clause >= 0)
+        return Counts(context.output.rows - updated, updated, changed_rows - updated)
 
     def _grow(self, preparation: Preparation) -> None:
         """Add the columns that clauses use, after checking that the merge is valid with them."""
@@ -596,7 +600,7 @@ class MergeStatement(SparkStatement):
         writer = SourceWriter(join, plan, self.codec, self.rules)
         try:
             return writer.write(txn)
-        except (TypeMismatch, BadCondition, ConstraintViolated):
+        except (TypeMismatch, InvalidJob, CheckFailed):
             if writer.fate in (SURE, NEVER):
                 raise
             # The invalid row may be one that is never written, whose values are irrelevant.
@@ -636,8 +640,8 @@ def _existing(
         return partitions
     names = partition_names()
     equal = equal_partitions(partitions, names, table.key_types)
-    written = [name for name, matches in equal.items() if not matches]
-    return sorted({*called(spark, table, partitions, names), *written})
+    new_names = [name for name, matches in equal.items() if not matches]
+    return sorted({*called(spark, table, partitions, names), *new_names})
 
 
 def _matching(

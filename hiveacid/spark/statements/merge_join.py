@@ -99,19 +99,25 @@ class MergeJoin:
         rests = self.change.not_matched_by_source
         return f"CASE WHEN {is_pair} THEN {clause} ELSE -1 END" if rests else clause
 
-    def with_other_clauses(self, pairs: DataFrame, is_pair: str, *kept: str | Column) -> DataFrame:
+    def with_other_clauses(
+        self, pairs: DataFrame, is_pair: str, *kept_columns: str | Column
+    ) -> DataFrame:
         """Add the clauses for rows without a source: their expressions see only the target.
 
         Args:
             pairs: Rows with the columns of both sides, and CLAUSE as of ``clause_of_match``.
             is_pair: Whether a row matches a source row.
-            kept: The columns to keep beside those of the target, with CLAUSE.
+            kept_columns: The columns to keep beside those of the target, with CLAUSE.
         """
         if not self.change.not_matched_by_source:
             return pairs
-        rows = pairs.select(f"{quoted(self.target_alias)}.*", *kept).alias(self.target_alias)
-        other = self.first_clause(self.change.not_matched_by_source, len(self.change.matched))
-        number = f"CASE WHEN {is_pair} THEN {CLAUSE} ELSE {other} END"
+        rows = pairs.select(f"{quoted(self.target_alias)}.*", *kept_columns).alias(
+            self.target_alias
+        )
+        number_without_source = self.first_clause(
+            self.change.not_matched_by_source, len(self.change.matched)
+        )
+        number = f"CASE WHEN {is_pair} THEN {CLAUSE} ELSE {number_without_source} END"
         with translated_spark_errors("A condition of the merge"):
             return rows.withColumn(CLAUSE, F.expr(number))
 
@@ -144,19 +150,21 @@ class MergeJoin:
         """
         names = compared_columns(self.change)
         counts = dict(repeated[:SHOWN_DUPLICATES])
-        wanted = [
+        row_conditions = [
             reduce(and_, (F.col(part) == value for part, value in zip(KEY, key, strict=True)))
             for key in counts
         ]
         rows = (
-            snapshot.rows(self.spark).where(reduce(or_, wanted)).select(*KEY, *map(quoted, names))
+            snapshot.rows(self.spark)
+            .where(reduce(or_, row_conditions))
+            .select(*KEY, *map(quoted, names))
         )
-        met = [
+        keys_with_counts = [
             ({name: row[name] for name in names}, counts[tuple(row[part] for part in KEY)])
             for row in rows.collect()
         ]
-        more = len(repeated) > SHOWN_DUPLICATES
-        raise duplicates(self.table.ref.full_name, met, more=more)
+        has_more = len(repeated) > SHOWN_DUPLICATES
+        raise duplicates(self.table.ref.full_name, keys_with_counts, has_more=has_more)
 
     def inserted(self, partners: DataFrame) -> DataFrame:
         """The rows that inserts add, in the table's columns.
@@ -164,26 +172,26 @@ class MergeJoin:
         Args:
             partners: The numbers of the source rows that match a target row.
         """
-        rest = self.source.join(partners.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
-        rest = rest.alias(self.source_alias)
+        unmatched = self.source.join(partners.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
+        unmatched = unmatched.alias(self.source_alias)
         with translated_spark_errors("A condition of an insert clause of the merge"):
             number = self.first_clause(self.change.not_matched)
-            rest = rest.withColumn(CLAUSE, F.expr(number)).where(f"{CLAUSE} >= 0")
+            unmatched = unmatched.withColumn(CLAUSE, F.expr(number)).where(f"{CLAUSE} >= 0")
         values: dict[str, Column] = {}
         for index, action in enumerate(self.change.not_matched):
-            typed = stored(rest, action.values or {}, self.table, action.what)
+            typed = stored(unmatched, action.values or {}, self.table, action.what)
             for name, new in typed.items():
                 values[name] = _choose(index, F.expr(new), values.get(name))
-        return rest.select(*[value.alias(name) for name, value in values.items()])
+        return unmatched.select(*[value.alias(name) for name, value in values.items()])
 
     def pairs(self, target: DataFrame) -> DataFrame:
         """Join the rows of the target with the matching rows of the source."""
         source = self.source.alias(self.source_alias)
         if self.small:
             source = F.broadcast(source)
-        how = "left" if self.change.not_matched_by_source else "inner"
+        join_type = "left" if self.change.not_matched_by_source else "inner"
         with translated_spark_errors("The merge condition"):
-            return target.alias(self.target_alias).join(source, F.expr(self.change.on), how)
+            return target.alias(self.target_alias).join(source, F.expr(self.change.on), join_type)
 
     def _new_values(
         self,
@@ -206,8 +214,8 @@ class MergeJoin:
                 continue
             typed = stored(pairs, action.values, self.table, action.what)
             for column in all_columns(self.table):
-                kept = f"{quoted(self.target_alias)}.{quoted(column.name)}"
-                new = F.expr(typed.get(column.name, kept))
+                value_before = f"{quoted(self.target_alias)}.{quoted(column.name)}"
+                new = F.expr(typed.get(column.name, value_before))
                 values[column.name] = _choose(index, new, values.get(column.name))
         return values
 
@@ -224,6 +232,6 @@ def numbered(source: DataFrame) -> DataFrame:
     return source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
 
 
-def _choose(clause: int, value: Column, other: Column | None) -> Column:
-    chosen = F.when(F.col(CLAUSE) == clause, value)
-    return chosen if other is None else chosen.otherwise(other)
+def _choose(clause: int, value: Column, alternative: Column | None) -> Column:
+    choice = F.when(F.col(CLAUSE) == clause, value)
+    return choice if alternative is None else choice.otherwise(alternative)

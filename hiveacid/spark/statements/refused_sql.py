@@ -9,19 +9,18 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hiveacid.errors import BadCondition, SqlError, UntrustedSql
+from hiveacid.errors import InvalidJob, SqlError
 from hiveacid.jobs.sources import QuerySource
+from hiveacid.parser.views import FUNCTIONS
 from hiveacid.rules.texts import did_you_mean
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.java_objects import class_of, is_instance, java_class, java_session
 from hiveacid.spark.read.pruning import parsed
 from hiveacid.spark.session import CALLING_JAVA, scan_session, sql_parser
-from hiveacid.spark.spark_versions import java_class
-from hiveacid.sql.views import FUNCTIONS
 
 _REMEDY = (
     "Name the files as a PathSource among the inputs, call functions that are built into Spark, or set"
@@ -118,9 +117,8 @@ def check_expression(spark: SparkSession, text: str) -> None:
     Temporary functions of the user's session are permitted, as its owner has registered them.
 
     Raises:
-        UntrustedSql: The text runs a script, calls Java or a function that is stored in a catalog, or
-            reads files by their path.
-        BadCondition: The text is invalid.
+        InvalidJob: The text runs a script, calls Java or a function that is stored in a catalog, or
+            reads files by their path; or the text is invalid.
     """
     harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
     if harmful or not _calls_only_known(text, builtin_functions(spark)):
@@ -136,11 +134,11 @@ def check_query(session: SparkSession, text: str) -> None:
     _Check(session, "The source query").require(tree)
 
 
-def _calls_only_known(text: str, known: Container[str]) -> bool:
+def _calls_only_known(text: str, functions: Container[str]) -> bool:
     """Return whether each call in a text is surely one of a known function; else a tree decides."""
     if _WITH_COMMENTS_OR_QUOTES.search(text):
         return "(" not in text
-    for bracket in (at for at, sign in enumerate(text) if sign == "("):
+    for bracket in (index for index, sign in enumerate(text) if sign == "("):
         end = bracket
         while end and text[end - 1].isspace():
             end -= 1
@@ -148,16 +146,11 @@ def _calls_only_known(text: str, known: Container[str]) -> bool:
         while start and (text[start - 1].isalnum() or text[start - 1] in "_."):
             start -= 1
         word = text[start:end].lower()
-        if word in _KEYWORDS or word in known:
+        if word in _KEYWORDS or word in functions:
             continue
         if word or (end and text[end - 1] not in _SIGNS):
             return False
     return True
-
-
-def class_of(node: Any) -> str:
-    """Return the name of an object's class; empty for a text, a number or nothing."""
-    return str(node.getClass().getName()) if isinstance(node, JavaObject) else ""
 
 
 def parts_of(spark: SparkSession, node: Any) -> list[Any]:
@@ -166,18 +159,17 @@ def parts_of(spark: SparkSession, node: Any) -> list[Any]:
     if name.startswith("scala.collection."):
         return [*elements(node.iterator())]
     is_part = name.startswith((_SPARK, "scala.Some", "scala.Tuple"))
-    gateway = spark.sparkContext._gateway
-    if is_part and is_instance_of(gateway, node, "scala.Product"):
+    if is_part and is_instance(spark, node, "scala.Product"):
         return [*elements(node.productIterator())]
     return []
 
 
 class _Check:
-    def __init__(self, spark: SparkSession, what: str, user: SparkSession | None = None) -> None:
+    def __init__(self, spark: SparkSession, subject: str, user: SparkSession | None = None) -> None:
         self._spark = spark
         self._user = user or spark
-        self._session: Any = spark._jsparkSession
-        self._what = what
+        self._session = java_session(spark)
+        self._what = subject
 
     def require(self, tree: Any) -> None:
         pending = [tree]
@@ -205,10 +197,7 @@ class _Check:
                 self._refuse(f"contains {kind}, which is no part of a query")
 
     def _is_plan(self, node: Any, name: str) -> bool:
-        gateway = self._spark.sparkContext._gateway
-        return not name.startswith(_EXPRESSIONS) and bool(
-            is_instance_of(gateway, node, _LOGICAL_PLAN)
-        )
+        return not name.startswith(_EXPRESSIONS) and is_instance(self._spark, node, _LOGICAL_PLAN)
 
     def _require_function(self, node: Any, kind: str) -> None:
         if kind == "UnresolvedGenerator":
@@ -219,15 +208,15 @@ class _Check:
         *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
-        known = builtin_functions(self._spark)
+        functions = builtin_functions(self._spark)
         if where or not (
-            function.lower() in known
+            function.lower() in functions
             or _is_temporary(self._spark, function)
             or _is_temporary(self._user, function)
         ):
             name = ".".join(parts)
             self._refuse(
-                f"calls {name}(), which is no function of Spark", did_you_mean(name, known)
+                f"calls {name}(), which is no function of Spark", did_you_mean(name, functions)
             )
 
     def _require_table(self, node: Any) -> None:
@@ -243,8 +232,8 @@ class _Check:
                 return  # It is the name of a database.
         self._refuse(f"reads files by their path, {node.name()}")
 
-    def _refuse(self, what: str, similar: str = "") -> None:
-        raise UntrustedSql(f"{self._what} {what}.", remedy=similar or _REMEDY)
+    def _refuse(self, problem: str, similar: str = "") -> None:
+        raise InvalidJob(f"{self._what} {problem}.", remedy=similar or _REMEDY)
 
 
 def builtin_functions(spark: SparkSession) -> frozenset[str]:
@@ -260,7 +249,7 @@ def builtin_functions(spark: SparkSession) -> frozenset[str]:
 
 def _is_temporary(spark: SparkSession, function: str) -> bool:
     name = java_class(spark, f"{_SPARK}catalyst.FunctionIdentifier")(function)
-    session: Any = spark._jsparkSession
+    session = java_session(spark)
     return bool(session.sessionState().catalog().isTemporaryFunction(name))
 
 
@@ -319,9 +308,8 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
     try:
         with translated_spark_errors("It"), sql_parser(spark) as parser:
             tree = parser.parsePlan(query.sql)
-    except BadCondition as error:
+    except InvalidJob as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error
-    gateway = spark.sparkContext._gateway
     pending: list[tuple[Any, frozenset[str]]] = [(tree, frozenset(map(str.lower, query.inputs)))]
     while pending:
         node, relations = pending.pop()
@@ -335,10 +323,10 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
                 relations = extended
             pending.append((node.child(), relations))
             continue
-        is_node = kind and is_instance_of(gateway, node, _TREE_NODE)
-        if is_node and (what := _refused(spark, node, kind, relations)) is not None:
+        is_node = kind and is_instance(spark, node, _TREE_NODE)
+        if is_node and (problem := _refused(spark, node, kind, relations)) is not None:
             raise SqlError(
-                f"The query of the view {view} cannot be read. {what}, which is not allowed in a view.",
+                f"The query of the view {view} cannot be read. {problem}, which is not allowed in a view.",
                 remedy="Read the tables of the view by a query of your own.",
             )
         pending += [(part, relations) for part in parts_of(spark, node)]
@@ -350,8 +338,8 @@ def _refused(spark: SparkSession, node: Any, kind: str, relations: frozenset[str
         return f"It contains {kind}"
     if kind == "UnresolvedRelation":
         parts = node.multipartIdentifier()
-        known = parts.size() == 1 and parts.head().lower() in relations
-        if not known or node.isStreaming() or not node.options().isEmpty():
+        is_input = parts.size() == 1 and parts.head().lower() in relations
+        if not is_input or node.isStreaming() or not node.options().isEmpty():
             return f"It reads {node.name()} in another way than by the name of a table"
     if kind in ("UnresolvedFunction", "UnresolvedGenerator"):
         is_value = kind == "UnresolvedFunction"

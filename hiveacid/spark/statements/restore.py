@@ -76,7 +76,9 @@ class RestoreStatement(SparkStatement):
                 lock_wait_seconds=preparation.options.lock_wait_seconds,
             ) as txn:
                 restored = self._differing(TableReader(preparation.client, txn), self.table)
-            self.partitions = [each.name for each in restored if each.name is not None]
+            self.partitions = [
+                difference.name for difference in restored if difference.name is not None
+            ]
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the restored rows."""
@@ -87,19 +89,23 @@ class RestoreStatement(SparkStatement):
             partitions = context.client.get_partitions(table) if table.partition_keys else []
             output.locate(partitions)
             versions = (self.as_of, None)
-            found = list(reader_of(context).differences(self.spark, table, partitions, versions))
-            gone = [self._rows_to_restore(context, difference) for difference in found]
-            rows = [frame for frame in gone if frame is not None]
-            scattered = any(is_scattered(difference.removed_from) for difference in found)
-            deletes = [self._added(context, difference) for difference in found]
+            differences = list(
+                reader_of(context).differences(self.spark, table, partitions, versions)
+            )
+            removed_rows = [
+                self._rows_to_restore(context, difference) for difference in differences
+            ]
+            rows = [frame for frame in removed_rows if frame is not None]
+            scattered = any(is_scattered(difference.removed_from) for difference in differences)
+            deletes = [self._added(context, difference) for difference in differences]
         with context.phases(Phase.WRITE, "the difference"):
-            for difference, added in zip(found, deletes, strict=True):
-                if added is not None:
-                    added.write_deletes(output, difference.partitions)
+            for difference, row_ids in zip(differences, deletes, strict=True):
+                if row_ids is not None:
+                    row_ids.write_deletes(output, difference.partitions)
             if rows:
                 restored = reduce(DataFrame.unionByName, rows)
-                written = write_flat(restored, output.flat_target(), scattered=scattered)
-                output.take(grouped(written.files), width=len(table.columns))
+                flat_rows = write_flat(restored, output.flat_target(), scattered=scattered)
+                output.take(grouped(flat_rows.files), width=len(table.columns))
         return Counts(inserted=output.rows, deleted=output.deletes)
 
     @property
@@ -111,29 +117,50 @@ class RestoreStatement(SparkStatement):
         table, output = context.table, context.output
         with context.phases(Phase.READ, "the partitions that differ"):
             restored = self._differing(reader_of(context), table)
-            output.locate([each.partition for each in restored if each.partition is not None])
-            before = FlatSnapshot(table, [(each.partition, each.before) for each in restored])
-            check_nanoseconds(self.spark, before, "the restore")
-            context.rewritten.append(before)
+            output.locate(
+                [
+                    difference.partition
+                    for difference in restored
+                    if difference.partition is not None
+                ]
+            )
+            earlier_snapshot = FlatSnapshot(
+                table, [(difference.partition, difference.before) for difference in restored]
+            )
+            check_nanoseconds(self.spark, earlier_snapshot, "the restore")
+            context.rewritten.append(earlier_snapshot)
         with context.phases(Phase.WRITE, "them as they were"):
-            if any(each.before for each in restored):
-                write_rows(output, before.rows(self.spark), replace=True)
+            if any(difference.before for difference in restored):
+                write_rows(output, earlier_snapshot.rows(self.spark), replace=True)
             # Partitions without rows in the version become empty again.
-            output.write_empty_bases([each.name for each in restored])
+            output.write_empty_bases([difference.name for difference in restored])
         return Counts(inserted=output.rows)
 
     def _differing(self, reader: TableReader, table: HiveTable) -> list[FlatDifference]:
         """The partitions of an insert-only table to overwrite."""
-        all_ = reader.file_differences(self.spark, table, self.as_of)
-        differing = [each for each in all_ if each.added or each.removed]
-        names = {each.name for each in differing}
+        differences = reader.file_differences(self.spark, table, self.as_of)
+        differing = [
+            difference for difference in differences if difference.added or difference.removed
+        ]
+        names = {difference.name for difference in differing}
         if table.partition_keys:
             # Rows get their partition from values in the types of the keys: rows of hour=01 may be
             # written to hour=1, whose own rows must not be lost.
-            given = [() if each.partition is None else each.partition.values for each in all_]
-            canonical = canonical_values(self.spark, table, given)
-            values = {own for each, own in zip(all_, canonical, strict=True) if each.name in names}
-            return [each for each, own in zip(all_, canonical, strict=True) if own in values]
+            values_of_keys = [
+                () if difference.partition is None else difference.partition.values
+                for difference in differences
+            ]
+            canonical = canonical_values(self.spark, table, values_of_keys)
+            values = {
+                key_values
+                for difference, key_values in zip(differences, canonical, strict=True)
+                if difference.name in names
+            }
+            return [
+                difference
+                for difference, key_values in zip(differences, canonical, strict=True)
+                if key_values in values
+            ]
         return differing
 
     def _rows_to_restore(self, context: WriteContext, difference: Difference) -> DataFrame | None:
@@ -149,6 +176,6 @@ class RestoreStatement(SparkStatement):
         """The row ids of the rows to delete."""
         if difference.added is None:
             return None
-        what = f"The restore of {context.table.ref.full_name}"
-        search = RowSearch(difference.added_from, context.txn, what)
+        subject = f"The restore of {context.table.ref.full_name}"
+        search = RowSearch(difference.added_from, context.txn, subject)
         return search.evaluated(difference.added.select(*KEY, F.lit(0).alias(CLAUSE)))

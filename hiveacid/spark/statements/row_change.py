@@ -66,13 +66,13 @@ class RowChange(SparkStatement):
     def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
         """The partitions that can match; None if all can. EXPLAIN determines them alike."""
         existing = partial(client.get_partition_names, self.target)
-        chosen = partitions_to_change(self.where, self.assigned, self._scope, existing)
-        if chosen is None:
+        selection = partitions_to_change(self.where, self.assigned, self._scope, existing)
+        if selection is None:
             return None
-        if chosen.certain:
-            return chosen.names
-        matching = matching_partitions(self.spark, self.where, self._scope, chosen.names)
-        return matching if len(matching) < chosen.existing else None
+        if selection.certain:
+            return selection.names
+        matching = matching_partitions(self.spark, self.where, self._scope, selection.names)
+        return matching if len(matching) < selection.existing else None
 
     @property
     def _scope(self) -> ChangeScope:
@@ -126,10 +126,10 @@ class DeleteStatement(RowChange):
             snapshot = self._snapshot(context)
             keys = self._matching_rows(context, snapshot)
             keys = select_texts(keys, [*KEY, f"0 AS {CLAUSE}"])
-            what = f"The delete from {context.table.ref.full_name}"
-            found = RowSearch(snapshot, context.txn, what).evaluated(keys)
+            subject = f"The delete from {context.table.ref.full_name}"
+            row_ids = RowSearch(snapshot, context.txn, subject).evaluated(keys)
         with context.phases(Phase.WRITE, "the deletes"):
-            found.write_deletes(context.output, snapshot.partitions)
+            row_ids.write_deletes(context.output, snapshot.partitions)
         return Counts(deleted=context.output.deletes)
 
 
@@ -155,29 +155,31 @@ class UpdateStatement(RowChange):
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
-        table, what = context.table, f"The update of {context.table.ref.full_name}"
+        table, subject = context.table, f"The update of {context.table.ref.full_name}"
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
-            given = assigned(table, self.set, self.rules, what)
-            kept = {
-                column.name.lower() for column in all_columns(table) if column.name not in given
+            expressions = assigned(table, self.set, self.rules, subject)
+            kept_columns = {
+                column.name.lower()
+                for column in all_columns(table)
+                if column.name not in expressions
             }
-            check_nanoseconds(self.spark, snapshot, "the update", kept)
-            chosen = self._matching_rows(context, snapshot)
-            new = stored(chosen, given, table, what)
+            check_nanoseconds(self.spark, snapshot, "the update", kept_columns)
+            matching_rows = self._matching_rows(context, snapshot)
+            new = stored(matching_rows, expressions, table, subject)
             columns = {
                 column.name: f"{quoted(self.target_alias)}.{quoted(column.name)}"
                 for column in all_columns(table)
             }
             # The new rows are written by the same pass that finds the old ones.
             columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
-            with translated_spark_errors(what):
-                changed = select_as(chosen, columns)
+            with translated_spark_errors(subject):
+                changed_rows = select_as(matching_rows, columns)
             rows = write_flat(
-                changed, context.output.flat_target(), scattered=is_scattered(snapshot)
+                changed_rows, context.output.flat_target(), scattered=is_scattered(snapshot)
             )
-            found = written_row_ids(rows, self.spark, [*KEY, CLAUSE])
+            row_ids = written_row_ids(rows, self.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE, "the deletes"):
-            found.write_deletes(context.output, snapshot.partitions)
+            row_ids.write_deletes(context.output, snapshot.partitions)
             context.output.take(grouped(rows.files), width=len(table.columns))
         return Counts(updated=context.output.rows)

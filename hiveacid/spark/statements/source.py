@@ -25,6 +25,7 @@ from hiveacid.jobs.sources import (
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import database_of, existing_table, outputs_of, require_versions
+from hiveacid.parser.views import view_query
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
@@ -43,7 +44,6 @@ from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.merge_join import MergeJoin
 from hiveacid.spark.statements.refused_sql import check_query, check_view
 from hiveacid.spark.write.row_ids import RowIds
-from hiveacid.sql.views import view_query
 from hiveacid.storage.hidden_folder import HiddenFolder, ReadingTransaction
 from hiveacid.storage.staging import FlatFile, Folder
 from hiveacid.writes.statement import WriteContext
@@ -83,7 +83,7 @@ class SourceRows(ABC):
         """Join some rows of the target with the matching rows of the source."""
 
     @abstractmethod
-    def write(self, context: WriteContext, found: RowIds) -> None:
+    def write(self, context: WriteContext, matches: RowIds) -> None:
         """Stage the new rows."""
 
 
@@ -106,10 +106,10 @@ def grouped(files: Iterable[FlatFile]) -> list[list[FlatFile]]:
 
     groups: list[list[FlatFile]] = []
     in_order = sorted(files, key=lambda file: (goes_into(file), file.path))
-    for (_, bucket), some in groupby(in_order, key=goes_into):
+    for (_, bucket), files_of_group in groupby(in_order, key=goes_into):
         group: list[FlatFile] = []
-        for file in some:
-            large = sum(other.bytes for other in group) + file.bytes > _FILE_BYTES
+        for file in files_of_group:
+            large = sum(group_file.bytes for group_file in group) + file.bytes > _FILE_BYTES
             if not group or (large and bucket < 0):
                 group = []
                 groups.append(group)
@@ -150,11 +150,11 @@ def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
             return reader.load(source.path)
         options = {name.lower(): value for name, value in source.options.items()}
         default = spark.conf.get(_DEFAULT_COLUMN) or ""
-        chosen = options.get("columnnameofcorruptrecord", default)
+        line_column = options.get("columnnameofcorruptrecord", default)
         if "mode" in options:
-            return _lines(reader, source, chosen, options["mode"])
+            return _lines(reader, source, line_column, options["mode"])
         if "columnnameofcorruptrecord" in options:
-            return _parsed(_lines(reader, source, chosen))
+            return _parsed(_lines(reader, source, line_column))
         rows = reader.option("columnNameOfCorruptRecord", _MALFORMED).load(source.path)
         if source.schema is not None and default in rows.columns:
             reader = reader.option("columnNameOfCorruptRecord", default)
@@ -278,16 +278,22 @@ class SourceInputs:
         self._batches = batches or {}
         for path in paths_of(tuple(inputs.values())):
             client.allowed_locations.require(path)
-        known = definitions or _Definitions(client)
+        known_definitions = definitions or _Definitions(client)
         self._tables = {
-            given.name: known.table(given.name)
-            for given in inputs.values()
-            if isinstance(given, TableSource | ChangesSource)
+            input_.name: known_definitions.table(input_.name)
+            for input_ in inputs.values()
+            if isinstance(input_, TableSource | ChangesSource)
         }
         for name, table in self._tables.items():
-            if table.is_view and name not in known.views:
-                known.views[name] = HiveView(spark, table, within, known, lengths=lengths)
-        self._views = {name: known.views[name] for name in self._tables if name in known.views}
+            if table.is_view and name not in known_definitions.views:
+                known_definitions.views[name] = HiveView(
+                    spark, table, within, known_definitions, lengths=lengths
+                )
+        self._views = {
+            name: known_definitions.views[name]
+            for name in self._tables
+            if name in known_definitions.views
+        }
         self.reads: int = len(inputs) + sum(view.reads for view in self._views.values())
         if self.reads > _MOST_READS:
             raise UnsupportedTable(
@@ -295,18 +301,18 @@ class SourceInputs:
                 f"at most {_MOST_READS} are allowed.",
                 remedy="Store the rows that the views have in common in a table.",
             )
-        for given in inputs.values():
-            if isinstance(given, ChangesSource) or (
-                isinstance(given, TableSource) and given.version is not None
+        for input_ in inputs.values():
+            if isinstance(input_, ChangesSource) or (
+                isinstance(input_, TableSource) and input_.version is not None
             ):
-                require_versions(self._tables[given.name])
+                require_versions(self._tables[input_.name])
         tables = [t.ref for t in self._tables.values() if t.kind is not TableKind.NOT_ACID]
-        below = [ref for view in self._views.values() for ref in view.acid_tables]
-        self.acid_tables = list(dict.fromkeys(tables + below))
+        refs_in_views = [ref for view in self._views.values() for ref in view.acid_tables]
+        self.acid_tables = list(dict.fromkeys(tables + refs_in_views))
 
     def files_without_bytes(self) -> list[str]:
         """Return the paths whose files have no bytes."""
-        paths = (given for given in self._inputs.values() if isinstance(given, PathSource))
+        paths = (input_ for input_ in self._inputs.values() if isinstance(input_, PathSource))
         return [source.path for source in paths if not has_bytes(self._spark, source)]
 
     def register(
@@ -338,51 +344,51 @@ class SourceInputs:
             shared: The rows that other statements of the transaction have read.
             frames: The frames of tables and views that the same query reads elsewhere.
         """
-        given = self._inputs[name]
-        if not isinstance(given, TableSource):
-            return self._frame(given, reader, shared, {})
+        input_ = self._inputs[name]
+        if not isinstance(input_, TableSource):
+            return self._frame(input_, reader, shared, {})
         frames = {} if frames is None else frames
-        if given not in frames:
-            frames[given] = self._frame(given, reader, shared, frames)
-        return frames[given]
+        if input_ not in frames:
+            frames[input_] = self._frame(input_, reader, shared, frames)
+        return frames[input_]
 
     def _frame(
-        self, given: Input, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
+        self, input_: Input, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
     ) -> DataFrame:
-        if isinstance(given, ChangesSource):
-            assert reader is not None, f"{given.name} was not looked up as transactional"
-            return reader.changes(self._spark, self._tables[given.name], given)
-        if isinstance(given, TableSource) and given.name in self._views:
-            return self._views[given.name].frame(reader, shared, frames)
-        if isinstance(given, TableSource) and self._lengths:
-            columns = all_columns(self._tables[given.name])
+        if isinstance(input_, ChangesSource):
+            assert reader is not None, f"{input_.name} was not looked up as transactional"
+            return reader.changes(self._spark, self._tables[input_.name], input_)
+        if isinstance(input_, TableSource) and input_.name in self._views:
+            return self._views[input_.name].frame(reader, shared, frames)
+        if isinstance(input_, TableSource) and self._lengths:
+            columns = all_columns(self._tables[input_.name])
             return from_rows(self._spark, [], spark_struct(columns, lengths=True))
-        if isinstance(given, TableSource) and self._is_acid(given):
-            assert reader is not None, f"{given.name} was not looked up as transactional"
-            query = RowQuery(as_of=given.version)
-            return reader.rows(self._spark, self._tables[given.name], query)
+        if isinstance(input_, TableSource) and self._is_acid(input_):
+            assert reader is not None, f"{input_.name} was not looked up as transactional"
+            query = RowQuery(as_of=input_.version)
+            return reader.rows(self._spark, self._tables[input_.name], query)
         if shared is None:
-            return self._files(given, reader)
-        rows = shared.earlier(given, self._spark)
+            return self._files(input_, reader)
+        rows = shared.earlier(input_, self._spark)
         if rows is None:
-            rows = self._files(given, reader)
-            shared.remember(given, rows)
+            rows = self._files(input_, reader)
+            shared.remember(input_, rows)
         return rows
 
-    def _is_acid(self, given: TableSource) -> bool:
-        return self._tables[given.name].kind is not TableKind.NOT_ACID
+    def _is_acid(self, input_: TableSource) -> bool:
+        return self._tables[input_.name].kind is not TableKind.NOT_ACID
 
     def _files(
-        self, given: TableSource | PathSource | BatchSource, reader: AcidReader | None
+        self, source: TableSource | PathSource | BatchSource, reader: AcidReader | None
     ) -> DataFrame:
         """Read a batch, or the current rows of files that may change."""
-        if isinstance(given, BatchSource):
-            if given.name not in self._batches:
+        if isinstance(source, BatchSource):
+            if source.name not in self._batches:
                 raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
-            return in_session(self._batches[given.name], self._spark)
-        if isinstance(given, PathSource):
-            return path_rows(self._spark, given)
-        table = self._tables[given.name]
+            return in_session(self._batches[source.name], self._spark)
+        if isinstance(source, PathSource):
+            return path_rows(self._spark, source)
+        table = self._tables[source.name]
         table = table if reader is None else reader.confirmed(table)
         partitions = self._client.get_partitions(table) if table.partition_keys else []
         with translated_spark_errors(f"The source table {table.ref.full_name}"):
@@ -456,17 +462,22 @@ class HiveView:
         Hive takes them by their places, and Spark by their names, of which several may be equal.
         """
         names = [name.lower() for name in outputs_of(self._table)]
-        found = [name.lower() for name in columns]
-        expected = len(self._table.columns)
-        if not names and len(found) == expected:
-            return range(expected)
-        if len(names) != expected or any(found.count(name) != names.count(name) for name in names):
+        lower_names = [name.lower() for name in columns]
+        column_count = len(self._table.columns)
+        if not names and len(lower_names) == column_count:
+            return range(column_count)
+        if len(names) != column_count or any(
+            lower_names.count(name) != names.count(name) for name in names
+        ):
             raise UnsupportedTable(
                 f"The view {self._table.ref.full_name} has other columns than its query, "
                 f"which returns {', '.join(columns)}.",
                 remedy="Create the view again.",
             )
-        places = {name: [at for at, each in enumerate(found) if each == name] for name in names}
+        places = {
+            name: [position for position, column in enumerate(lower_names) if column == name]
+            for name in names
+        }
         return [places[name].pop(0) for name in names]
 
 

@@ -146,12 +146,12 @@ class _Planner:
         conditions = _conditions(merge.matched)
         decided = all(self._is_of_source(text) for text in conditions)
         texts = [self.join.change.on, *([] if decided else conditions)]
-        named = [self._names(text) for text in texts]
+        columns_of_texts = [self._names(text) for text in texts]
         target = ChangeScope(self.join.table, self.join.target_alias)
-        named += [self._names_in(target, text) for text in _conditions(rests)]
-        if None in named:
+        columns_of_texts += [self._names_in(target, text) for text in _conditions(rests)]
+        if None in columns_of_texts:
             return None
-        names = [name for some in named for name in some or ()]
+        names = [name for columns in columns_of_texts for name in columns or ()]
         has_fate = bool(_conditions((*merge.matched, *merge.not_matched)))
         columns = self._joined({name for side, name in names if side == "source"}, values, has_fate)
         if columns is None or not (columns or values):
@@ -162,10 +162,10 @@ class _Planner:
             target_columns=frozenset(name for side, name in names if side == "target"),
             decided=decided,
             equal=[
-                (column, joined)
+                (column, column_to_join)
                 for column, field in ([] if rests else self.equal())
-                for joined in columns
-                if joined.field is field
+                for column_to_join in columns
+                if column_to_join.field is field
             ],
             only_equal=decided and not rests and self._only_equal(),
         )
@@ -188,8 +188,8 @@ class _Planner:
             if action.values is None:
                 continue
             # A new row has all columns.
-            given = {name.lower(): value for name, value in action.values.items()}
-            values = self._tied() | given
+            expressions = {name.lower(): value for name, value in action.values.items()}
+            values = self._tied() | expressions
             if values.keys() != columns.keys() or not self._same(common or values, values):
                 return None
             common = common or values
@@ -213,8 +213,12 @@ class _Planner:
                 continue
             parts = children(conjunct)
             if all(kind(part) == "UnresolvedAttribute" for part in parts):
-                named = [self._scope.column(column_names(part)[0]) for part in parts]
-                columns = {each.side: each.name for each in named if each and not each.fields}
+                columns_of_sides = [self._scope.column(column_names(part)[0]) for part in parts]
+                columns = {
+                    column.side: column.name
+                    for column in columns_of_sides
+                    if column and not column.fields
+                }
                 if columns.keys() == {"source", "target"}:
                     equalities.append((columns["target"], columns["source"], operator))
         return equalities
@@ -227,9 +231,9 @@ class _Planner:
 
     def _has_same_type(self, target: str, source: str) -> bool:
         columns = [c for c in all_columns(self.join.table) if c.name.lower() == target]
-        given = self._fields.get(source)
+        source_field = self._fields.get(source)
         types = [field.dataType.simpleString() for field in spark_struct(columns).fields]
-        return given is not None and types == [given.dataType.simpleString()]
+        return source_field is not None and types == [source_field.dataType.simpleString()]
 
     def _is_same_value(self, target: str, source: str) -> bool:
         """Whether a column of the target contains exactly the value of a source column."""
@@ -239,10 +243,11 @@ class _Planner:
         exact = isinstance(self._fields[source].dataType, _EXACT)
         return exact or columns[target].type.lower() == "string"
 
-    def _same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    def _same(self, expressions: Mapping[str, str], other_expressions: Mapping[str, str]) -> bool:
         return all(
-            one[name] == other[name] or same_expression(self.join.spark, one[name], other[name])
-            for name in one
+            expressions[name] == other_expressions[name]
+            or same_expression(self.join.spark, expressions[name], other_expressions[name])
+            for name in expressions
         )
 
     def _is_of_source(self, text: str) -> bool:
@@ -266,10 +271,10 @@ class _Planner:
 
     def _names_in(self, scope: ChangeScope, text: str) -> list[tuple[str, str]] | None:
         tree = parsed(self.join.spark, text)
-        named = [scope.column(name) for name in column_names(tree)]
+        columns = [scope.column(name) for name in column_names(tree)]
         unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))
-        known = [(each.side, each.name) for each in named if each is not None]
-        return None if unclear or len(known) < len(named) else known
+        sides_and_names = [(column.side, column.name) for column in columns if column is not None]
+        return None if unclear or len(sides_and_names) < len(columns) else sides_and_names
 
     def _joined(
         self, names: Iterable[str], values: Mapping[str, str] | None, has_fate: bool
@@ -284,15 +289,17 @@ class _Planner:
         for number, name in enumerate(sorted(names)):
             if name not in self._fields:
                 return None
-            given = self._fields[name]
+            source_field = self._fields[name]
             column = standing.get(name)
             # Rows that are never written have null values, except in columns that cannot cause
             # errors.
-            dated = isinstance(given.dataType, DateType) and has_fate
+            dated = isinstance(source_field.dataType, DateType) and has_fate
             if column and not dated and self._is_same_value(column.name.lower(), name):
-                columns.append(JoinedColumn(given, column.name, carried=False))
-            elif _can_be_stored(given.dataType):
-                columns.append(JoinedColumn(given, own_column(f"source_{number}"), carried=True))
+                columns.append(JoinedColumn(source_field, column.name, carried=False))
+            elif _can_be_stored(source_field.dataType):
+                columns.append(
+                    JoinedColumn(source_field, own_column(f"source_{number}"), carried=True)
+                )
             else:
                 return None
         return columns
@@ -302,7 +309,7 @@ def _conditions(actions: Iterable[RowAction]) -> list[str]:
     return [action.condition for action in actions if action.condition is not None]
 
 
-def _can_be_stored(given: DataType) -> bool:
+def _can_be_stored(spark_type: DataType) -> bool:
     """Whether a file stores every value of a type exactly."""
-    texts = isinstance(given, StringType) and given.simpleString() == "string"
-    return texts or isinstance(given, (*_EXACT, TimestampType))
+    texts = isinstance(spark_type, StringType) and spark_type.simpleString() == "string"
+    return texts or isinstance(spark_type, (*_EXACT, TimestampType))

@@ -10,24 +10,24 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import InvalidJob, SparkJobFailed, TableExists, UserError
+from hiveacid.errors import InvalidJob, JobFailed, TableExists, UserError
 from hiveacid.jobs.definition_jobs import ColumnSpec, CreateTableAsJob, CreateViewJob
-from hiveacid.jobs.options import is_same_run
 from hiveacid.jobs.report import RunReport
 from hiveacid.jobs.sources import QuerySource, TableSource
 from hiveacid.jobs.table_properties import RUN_PROPERTY
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser.views import view_query, with_names
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.run_tokens import is_same_run
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import names_in
+from hiveacid.spark.java_objects import java_class, java_frame
 from hiveacid.spark.read.pruning import kind
 from hiveacid.spark.session import scan_session
-from hiveacid.spark.spark_versions import java_class
 from hiveacid.spark.statements.insert import new_columns
 from hiveacid.spark.statements.refused_sql import check_view
 from hiveacid.spark.statements.source import SourceFrame, SourceInputs
-from hiveacid.sql.views import view_query, with_names
 from hiveacid.tables.definitions.tables import create_table, find_table
 from hiveacid.tables.definitions.views import create_view, existing_view
 
@@ -71,17 +71,17 @@ def columns_of_query(
     try:
         frame = SourceFrame(spark, client, query, batches, lengths=True).empty()
         declared = new_columns(ref, frame.schema)
-        known = _columns_of_known_length(frame)
-    except (UserError, SparkJobFailed, PySparkException, Py4JError):
+        lengths = _columns_of_known_length(frame)
+    except (UserError, JobFailed, PySparkException, Py4JError):
         # Spark analyzed the query without the lengths, so it is valid.
         return plain
-    triples = zip(declared, plain, known, strict=True)
+    triples = zip(declared, plain, lengths, strict=True)
     return tuple(column if is_known else text for column, text, is_known in triples)
 
 
 def _columns_of_known_length(frame: DataFrame) -> list[bool]:
     """Whether the declared lengths apply to all values, for each column of a frame."""
-    analyzed = frame._jdf.queryExecution().analyzed()
+    analyzed = java_frame(frame).queryExecution().analyzed()
     cast = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.expressions.Cast")
     return _Plans(cast.USER_SPECIFIED_CAST()).outputs(analyzed)
 
@@ -103,29 +103,35 @@ class _Plans:
                 return self.outputs(plan.plan())
             case "CTERelationRef":
                 # A recursive query refers to itself before its own columns are known.
-                given = self._common.get(plan.cteId())
-                return self._noted(plan, given or [False] * plan.output().size())
+                outputs_of_cte = self._common.get(plan.cteId())
+                return self._noted(plan, outputs_of_cte or [False] * plan.output().size())
             case name if name in _RELATIONS:
                 return self._noted(plan, [True] * plan.output().size())
-        below = [self.outputs(child) for child in _listed(plan.children())]
+        outputs_below = [self.outputs(child) for child in _listed(plan.children())]
         match kind(plan):
             case "Union":
-                return self._noted(plan, [all(each) for each in zip(*below, strict=True)])
+                return self._noted(
+                    plan,
+                    [
+                        all(outputs_at_place)
+                        for outputs_at_place in zip(*outputs_below, strict=True)
+                    ],
+                )
             case "Project":
                 self._define(plan.projectList())
             case "Aggregate":
                 self._define(plan.aggregateExpressions())
-        return [self._is_known(each) for each in _listed(plan.output())]
+        return [self._is_known(attribute) for attribute in _listed(plan.output())]
 
     def _noted(self, plan: Any, outputs: list[bool]) -> list[bool]:
-        for attribute, known in zip(_listed(plan.output()), outputs, strict=True):
-            self._known[attribute.exprId().id()] = known
+        for attribute, is_known in zip(_listed(plan.output()), outputs, strict=True):
+            self._known[attribute.exprId().id()] = is_known
         return outputs
 
     def _define(self, expressions: Any) -> None:
-        for each in _listed(expressions):
-            if kind(each) == "Alias":
-                self._known[each.exprId().id()] = self._is_known(each)
+        for expression in _listed(expressions):
+            if kind(expression) == "Alias":
+                self._known[expression.exprId().id()] = self._is_known(expression)
 
     def _is_known(self, expression: Any) -> bool:
         if "char(" not in expression.dataType().catalogString():
@@ -138,7 +144,7 @@ class _Plans:
             case "Cast":
                 return self._is_known(expression.child())
             case name if name in _PASSING:
-                return all(self._is_known(each) for each in _listed(expression.children()))
+                return all(self._is_known(child) for child in _listed(expression.children()))
         return False
 
 
@@ -162,7 +168,7 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
     ref = TableRef.parse(job.target)
     text = job.expanded
     query = view_query(text, ref.database, ref.full_name)
-    read = {each.name for each in query.inputs.values() if isinstance(each, TableSource)}
+    read = {input_.name for input_ in query.inputs.values() if isinstance(input_, TableSource)}
     if read != {name.lower() for name in job.reads}:
         raise InvalidJob(f"reads must name the tables of the query: {', '.join(sorted(read))}.")
     existing_view(client, ref, job.mode)
@@ -179,11 +185,11 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
         raise InvalidJob(
             f"The view {ref} needs {len(found)} columns of different names, not {', '.join(names)}."
         )
-    listed = ", ".join(
+    aliases = ", ".join(
         f"{quoted(column.name)} AS {quoted(name)}"
         for column, name in zip(found, names, strict=True)
     )
-    expanded = f"SELECT {listed} FROM ({text}) {quoted(ref.name)}"
+    expanded = f"SELECT {aliases} FROM ({text}) {quoted(ref.name)}"
     check_view(session, ref.full_name, view_query(expanded, ref.database, ref.full_name))
     comments = {name.lower(): comment for name, comment in job.column_comments.items()}
     columns = [
@@ -201,10 +207,10 @@ def _with_different_names(text: str, names: Sequence[str]) -> str:
     the query. Other names stay: ORDER BY and GROUP BY may refer to them.
     """
     lower = [name.lower() for name in names]
-    taken = {*lower, *names_in(text)}
-    others = (name for name in map("column_{}".format, count()) if name not in taken)
+    used_names = {*lower, *names_in(text)}
+    new_names = (name for name in map("column_{}".format, count()) if name not in used_names)
     aliases = [
-        None if lower.count(name) == 1 and re.fullmatch(r"\w+", name) else next(others)
+        None if lower.count(name) == 1 and re.fullmatch(r"\w+", name) else next(new_names)
         for name in lower
     ]
     if not any(aliases):
@@ -247,7 +253,7 @@ def create_table_of(
         table = find_table(client, ref)
         if table is None:
             found = columns_of_query(spark, client, ref, job.source, batches)
-            columns = [ColumnSpec(each.name, each.type) for each in found]
+            columns = [ColumnSpec(column.name, column.type) for column in found]
             create_table(client, ref, job.creation(columns))
         elif not job.run_token or (by := table.parameters.get(RUN_PROPERTY)) != job.run_token:
             # The table may lack the rows that the other statement was to insert.

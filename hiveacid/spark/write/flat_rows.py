@@ -46,7 +46,7 @@ from hiveacid.writes.output import TableOutput
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 400
 
 
-def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:
+def checked(frame: DataFrame, rules: WriteRules, condition_of_rows: str | None = None) -> DataFrame:
     """Add a check to a frame: a row that violates a constraint fails its task.
 
     The check is part of the pass that writes the rows, so that no row is evaluated twice.
@@ -54,20 +54,20 @@ def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> 
     Args:
         frame: Rows with all columns of the table in their types, and possibly others.
         rules: The constraints.
-        written: An SQL condition for the rows that are written; all rows by default.
+        condition_of_rows: An SQL condition for the rows that are written; all rows by default.
     """
     if not rules.rules:
         return frame
     table_columns = {name.lower() for name in rules.columns}
-    named = [name for name in frame.columns if name.lower() in table_columns]
-    shown = ", ".join(quoted(name) for name in named[:_SHOWN_COLUMNS])
-    row = f"to_json(struct({shown}), map('ignoreNullFields', 'false'))"
+    column_names = [name for name in frame.columns if name.lower() in table_columns]
+    columns = ", ".join(quoted(name) for name in column_names[:_SHOWN_COLUMNS])
+    row = f"to_json(struct({columns}), map('ignoreNullFields', 'false'))"
     violated = " ".join(
         f"WHEN NOT ({rule.holds}) THEN {text_as_sql(rule.constraint)}" for rule in rules.rules
     )
     condition = f"(CASE {violated} END) IS NOT NULL"
-    if written is not None:
-        condition = f"({written}) AND {condition}"
+    if condition_of_rows is not None:
+        condition = f"({condition_of_rows}) AND {condition}"
     message = ", ".join(
         (
             text_as_sql(f"{VIOLATED} The constraint "),
@@ -78,7 +78,7 @@ def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> 
         )
     )
     # Only one column contains the check, since every column of a row is written.
-    carrier = named[0]
+    carrier = column_names[0]
     check = (
         f"CASE WHEN {condition} THEN raise_error(concat({message})) ELSE {quoted(carrier)} END"
         f" AS {quoted(carrier)}"
@@ -103,8 +103,8 @@ _AS_HIVE_WRITES_PARQUET = {
 
 def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
     """Options for Spark's ORC writer: the table's own properties, and the compression."""
-    given = table.parameters.items()
-    options = {key: value for key, value in given if key.startswith("orc.")}
+    properties = table.parameters.items()
+    options = {key: value for key, value in properties if key.startswith("orc.")}
     # Current libraries write no older version of the format.
     for name in ("orc.compress", "orc.write.format"):
         options.pop(name, None)
@@ -135,8 +135,8 @@ class RowFiles:
         """
         form = self._format.format
         if form.is_text:
-            what = f"The insert into {self.table.ref.full_name}"
-            lines = self._format.text.with_line(frame, LINE, what)
+            subject = f"The insert into {self.table.ref.full_name}"
+            lines = self._format.text.with_line(frame, LINE, subject)
             self.save_lines(lines.select(LINE, *map(quoted, by)), by, location)
         elif form is StorageFormat.PARQUET:
             session = scan_session(frame.sparkSession)
@@ -248,10 +248,10 @@ class FlatRows:
             files: The files to read; all by default.
             table: The table of the files, to read also its partition keys.
         """
-        chosen = StructType([self.schema[name] for name in names])
+        schema = StructType([self.schema[name] for name in names])
         given = numbered_files(self.files if files is None else files, table)
         keys = () if table is None else table.partition_keys
-        return scan_files(spark, StorageFormat.ORC, given, chosen, keys)
+        return scan_files(spark, StorageFormat.ORC, given, schema, keys)
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
         """Read some columns of some files in the driver; the files must be few and small."""
@@ -269,8 +269,8 @@ def numbered_files(files: Sequence[FlatFile], table: HiveTable | None) -> list[P
     def values(file: FlatFile) -> tuple[str | None, ...]:
         if table is None or file.partition is None:
             return ()
-        own = [value for _, value in parse_partition_name(file.partition)]
-        return texts_in_rows(own, table.key_types)
+        partition_values = [value for _, value in parse_partition_name(file.partition)]
+        return texts_in_rows(partition_values, table.key_types)
 
     return [
         PlainFile(file.full_path, file.bytes, number, values(file))
@@ -301,7 +301,7 @@ class FlatRowsWriter:
         *,
         has_fate: bool = False,
         scattered: bool = False,
-        written: str | None = None,
+        condition_of_rows: str | None = None,
     ) -> FlatRows:
         """Write rows of the table, those of a partition and bucket together.
 
@@ -310,15 +310,15 @@ class FlatRowsWriter:
             folder: The folder of the files.
             has_fate: Whether the frame has the column FATE, which separates rows.
             scattered: Whether the rows may come in small parts from many tasks.
-            written: An SQL condition for the rows that the table may take; all rows by default.
+            condition_of_rows: An SQL condition for the rows that the table may take; all rows by default.
                 Other rows need not satisfy the constraints.
 
         Raises:
-            ConstraintViolated: A row violates a constraint.
+            CheckFailed: A row violates a constraint.
             DataError: A partition key has null and the text of Hive's null partition.
         """
         assert self.rules is not None, "A statement that writes rows looks up the constraints."
-        frame = checked(frame, self.rules, written)
+        frame = checked(frame, self.rules, condition_of_rows)
         by = [key.name for key in self.table.partition_keys]
         if self.layout is not None:
             # An empty text is null as a partition key; rows of one bucket must be in one task.
@@ -351,16 +351,16 @@ class FlatRowsWriter:
         frame = self._with_folder_texts(frame, by)
         with translated_spark_errors(f"Writing rows for {self.table.ref.full_name}"):
             self.files.save(frame, by, f"{root}/{folder.path}")
-        listed = Storage.of(folder.root).list_files(folder.path, recursive=True)
+        statuses = Storage.of(folder.root).list_files(folder.path, recursive=True)
         files = []
-        given: dict[str, set[str | None]] = {}
-        for status in sorted(listed, key=lambda status: status.path):
-            below, _, name = status.path.rpartition("/")
+        values_by_key: dict[str, set[str | None]] = {}
+        for status in sorted(statuses, key=lambda status: status.path):
+            partition_path, _, name = status.path.rpartition("/")
             if not name.startswith((".", "_")):
-                levels = dict(parse_partition_name(below)) if below else {}
+                levels = dict(parse_partition_name(partition_path)) if partition_path else {}
                 fate, bucket = levels.pop(FATE, None), levels.pop(BUCKET_NUMBER, None)
                 for key, value in levels.items():
-                    given.setdefault(key, set()).add(value)
+                    values_by_key.setdefault(key, set()).add(value)
                 files.append(
                     FlatFile(
                         root=folder.root,
@@ -372,7 +372,7 @@ class FlatRowsWriter:
                         fate=fate,
                     )
                 )
-        for key, values in given.items():
+        for key, values in values_by_key.items():
             if {None, _DEFAULT_TEXT} <= values:
                 raise DataError(
                     f"The rows for {self.table.ref.full_name} have both null and the text"
@@ -408,7 +408,7 @@ def write_flat(
     *,
     has_fate: bool = False,
     scattered: bool = False,
-    written: str | None = None,
+    condition_of_rows: str | None = None,
     layout: BucketLayout | None = None,
 ) -> FlatRows:
     """Write rows that a table may take later.
@@ -419,7 +419,7 @@ def write_flat(
         target: The table, and the place of the files.
         has_fate: Whether the frame has the column FATE, which separates rows.
         scattered: Whether the rows may come in small parts from many tasks.
-        written: See ``FlatRowsWriter.write_rows``.
+        condition_of_rows: See ``FlatRowsWriter.write_rows``.
         layout: The distribution of rows over files; None means the layout of the table.
     """
     table = target.table
@@ -428,7 +428,11 @@ def write_flat(
         files = AcidRowFiles(table, target.codec, for_base=target.for_base)
     writer = FlatRowsWriter(table, files, layout or layout_of(table), target.rules)
     return writer.write_rows(
-        frame, target.folder, has_fate=has_fate, scattered=scattered, written=written
+        frame,
+        target.folder,
+        has_fate=has_fate,
+        scattered=scattered,
+        condition_of_rows=condition_of_rows,
     )
 
 

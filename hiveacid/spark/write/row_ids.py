@@ -137,18 +137,21 @@ class FewRowIds(RowIds):
             return []
         begins = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
         counts = np.diff(np.append(begins, keys.shape[1]))
-        several = np.flatnonzero(counts > 1)[:limit]
-        return [(tuple(keys[:, begins[at]].tolist()), int(counts[at])) for at in several]
+        repeated_places = np.flatnonzero(counts > 1)[:limit]
+        return [
+            (tuple(keys[:, begins[place]].tolist()), int(counts[place]))
+            for place in repeated_places
+        ]
 
     def once(self) -> "FewRowIds":
         """Let only one of the source rows that change a target row do so; the others still match it."""
         keys = np.stack([self._column(name)[self._acting] for name in KEY])
         _, first = np.unique(keys, axis=1, return_index=True)
-        some = self._acting[first]
+        first_rows = self._acting[first]
         clauses = np.full(self.table.num_rows, -1, np.int64)
-        clauses[some] = self._column(CLAUSE)[some]
-        others = self.table.drop_columns([CLAUSE])
-        return FewRowIds(others.append_column(CLAUSE, pa.array(clauses)))
+        clauses[first_rows] = self._column(CLAUSE)[first_rows]
+        columns = self.table.drop_columns([CLAUSE])
+        return FewRowIds(columns.append_column(CLAUSE, pa.array(clauses)))
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
         """Stage a delete event for each row that a clause changes."""
@@ -175,8 +178,10 @@ class FewRowIds(RowIds):
                 times = np.asarray(table[INSERTED]).astype(np.int64)
             else:
                 times = np.full(len(numbers), int(writes.inserted))
-            _, at, of = np.intersect1d(numbers, partners, assume_unique=True, return_indices=True)
-            times[at] = updates[of]
+            _, positions, of = np.intersect1d(
+                numbers, partners, assume_unique=True, return_indices=True
+            )
+            times[positions] = updates[of]
             return bool((times != 1).any())
 
         evaluated = in_threads(is_to_rewrite, writes.files)
@@ -185,10 +190,10 @@ class FewRowIds(RowIds):
     def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the matched source rows, and the number of updates for each."""
         numbers = self._column(SOURCE_ROW)
-        met = numbers >= 0
-        numbers, which = np.unique(numbers[met], return_inverse=True)
-        updates = np.isin(self._column(CLAUSE)[met], list(updating))
-        return numbers, np.bincount(which[updates], minlength=len(numbers))
+        has_partner = numbers >= 0
+        numbers, inverse = np.unique(numbers[has_partner], return_inverse=True)
+        updates = np.isin(self._column(CLAUSE)[has_partner], list(updating))
+        return numbers, np.bincount(inverse[updates], minlength=len(numbers))
 
     def _column(self, name: str) -> NDArray[np.integer[Any]]:
         column = self.table[name].fill_null(-1) if name == SOURCE_ROW else self.table[name]
@@ -225,8 +230,8 @@ class ManyRowIds(RowIds):
 
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
         """Row ids that several clauses or source rows change, with the number of changes."""
-        counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias(_COUNT))
-        rows = counted.where(F.col(_COUNT) > 1).limit(limit).collect()
+        counts = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias(_COUNT))
+        rows = counts.where(F.col(_COUNT) > 1).limit(limit).collect()
         return [(tuple(row[name] for name in KEY), row[_COUNT]) for row in rows]
 
     def once(self) -> "ManyRowIds":
@@ -255,8 +260,8 @@ class ManyRowIds(RowIds):
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
         """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""
         updates = F.col(CLAUSE).isin(list(updating)).cast("long")
-        met = self.frame.where(F.col(SOURCE_ROW).isNotNull())
-        return met.groupBy(SOURCE_ROW).agg(F.sum(updates).alias(UPDATES))
+        matches = self.frame.where(F.col(SOURCE_ROW).isNotNull())
+        return matches.groupBy(SOURCE_ROW).agg(F.sum(updates).alias(UPDATES))
 
     def files_to_rewrite(
         self, rows: FlatRows, writes: Writes, updating: Collection[int]
@@ -294,8 +299,10 @@ class RowSearch:
     def is_fetched(self) -> bool:
         """Whether the driver fetches the row ids of all rows of the snapshot."""
         files = [file for partition in self.snapshot.partitions for file in partition.inserts]
-        few = len(files) <= _FEW_FILES
-        return few and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
+        is_small = len(files) <= _FEW_FILES
+        return (
+            is_small and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
+        )
 
     def evaluated(self, frame: DataFrame) -> RowIds:
         """Return the row ids of a frame, which is evaluated only once.
@@ -306,9 +313,13 @@ class RowSearch:
         spark = frame.sparkSession
         with translated_spark_errors(self.what):
             if not self.is_fetched:
-                kept = keep_rows(frame, spark, self.snapshot.table, self.txn, self.what)
-                few = kept.rows <= FEW
-                return FewRowIds(to_arrow(kept.frame)) if few else ManyRowIds(kept.frame)
+                kept_rows = keep_rows(frame, spark, self.snapshot.table, self.txn, self.what)
+                is_small = kept_rows.rows <= FEW
+                return (
+                    FewRowIds(to_arrow(kept_rows.frame))
+                    if is_small
+                    else ManyRowIds(kept_rows.frame)
+                )
             table = to_arrow(frame)
         return FewRowIds(table) if table.num_rows <= FEW else ManyRowIds(from_arrow(spark, table))
 

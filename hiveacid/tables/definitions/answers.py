@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hiveacid.errors import InvalidJob, UnknownColumn
-from hiveacid.jobs.options import unmarked_token
 from hiveacid.jobs.table_properties import free_properties
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat
 from hiveacid.metastore.client import MetastoreClient
@@ -20,6 +19,7 @@ from hiveacid.metastore.table_rules import (
     requested_partitions,
     require_transactional,
 )
+from hiveacid.parser import questions
 from hiveacid.rules.constraints import (
     NO_CONSTRAINTS,
     Check,
@@ -31,10 +31,10 @@ from hiveacid.rules.constraints import (
 )
 from hiveacid.rules.names import TableRef, parse_partition_name, partition_name
 from hiveacid.rules.partitions import KeyComparison, matching_partitions
+from hiveacid.rules.run_tokens import unmarked_token
 from hiveacid.rules.schema import Array, HiveType, Map, Struct, TableKind, Union, parse_type
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.texts import printable
-from hiveacid.sql import questions
 
 # The CREATE TABLE statement of an existing table
 
@@ -57,7 +57,7 @@ def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTR
         constraints: Its constraints.
 
     Raises:
-        NotTransactional: It is a plain table, or a view.
+        WrongTableKind: It is a plain table, or a view.
         UnsupportedTable: It is stored in a format that is not known, or has an unknown type.
     """
     require_transactional(table)
@@ -67,7 +67,9 @@ def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTR
 def _lines(table: HiveTable, constraints: TableConstraints) -> Iterator[str]:
     yield f"CREATE TABLE {_name(table.ref.database)}.{_name(table.ref.name)} ("
     elements = [_column_clause(column, constraints) for column in table.columns]
-    elements += [f"  {_declared(each)}" for each in constraints.all if _is_of_table(each)]
+    elements += [
+        f"  {_declared(constraint)}" for constraint in constraints.all if _is_of_table(constraint)
+    ]
     yield ",\n".join(elements)
     yield ")"
     properties = free_properties(table.parameters)
@@ -91,16 +93,17 @@ def _lines(table: HiveTable, constraints: TableConstraints) -> Iterator[str]:
             yield f"WITH SERDEPROPERTIES ({_pairs(serde)})"
     yield f"STORED AS {'TEXTFILE' if form.is_text else form.name}"
     kind = "insert_only" if table.kind is TableKind.INSERT_ONLY else "default"
-    shown = {"transactional": "true", "transactional_properties": kind, **properties}
-    yield f"TBLPROPERTIES ({_pairs(shown)})"
+    properties_with_kind = {"transactional": "true", "transactional_properties": kind, **properties}
+    yield f"TBLPROPERTIES ({_pairs(properties_with_kind)})"
 
 
 def _column_clause(column: HiveColumn, constraints: TableConstraints = NO_CONSTRAINTS) -> str:
     comment = f" COMMENT {_text(column.comment)}" if column.comment else ""
     declared = "".join(
-        f" {_declared(each)}"
-        for each in constraints.all
-        if not _is_of_table(each) and getattr(each, "column", "").lower() == column.name.lower()
+        f" {_declared(constraint)}"
+        for constraint in constraints.all
+        if not _is_of_table(constraint)
+        and getattr(constraint, "column", "").lower() == column.name.lower()
     )
     return f"  {_name(column.name)} {_type(parse_type(column.type))}{declared}{comment}"
 
@@ -113,7 +116,7 @@ def _type(type_: HiveType) -> str:
         case Map(key, value):
             return f"map<{_type(key)},{_type(value)}>"
         case Struct(fields):
-            return f"struct<{','.join(f'{_name(name)}:{_type(each)}' for name, each in fields)}>"
+            return f"struct<{','.join(f'{_name(name)}:{_type(field_type)}' for name, field_type in fields)}>"
         case Union(choices):
             return f"uniontype<{','.join(map(_type, choices))}>"
     return str(type_)
@@ -127,18 +130,18 @@ def _is_of_table(constraint: Constraint) -> bool:
 def _declared(constraint: Constraint) -> str:
     match constraint:
         case NotNull():
-            what = "NOT NULL"
+            clause = "NOT NULL"
         case Default():
-            what = f"DEFAULT {_expression(constraint.value)}"
+            clause = f"DEFAULT {_expression(constraint.value)}"
         case Check():
-            what = f"CHECK ({_expression(constraint.expression)})"
+            clause = f"CHECK ({_expression(constraint.expression)})"
         case Key():
             kind = {"primary": "PRIMARY KEY", "unique": "UNIQUE"}.get(constraint.type)
-            what = f"{kind or 'FOREIGN KEY'} ({', '.join(map(_name, constraint.columns))})"
+            clause = f"{kind or 'FOREIGN KEY'} ({', '.join(map(_name, constraint.columns))})"
             if constraint.references is not None:
-                other = ".".join(map(_name, constraint.references.split(".")))
-                named = ", ".join(map(_name, constraint.referenced_columns))
-                what += f" REFERENCES {other} ({named})"
+                referenced_table = ".".join(map(_name, constraint.references.split(".")))
+                columns = ", ".join(map(_name, constraint.referenced_columns))
+                clause += f" REFERENCES {referenced_table} ({columns})"
     flags = (
         "ENABLE" if constraint.enabled else "DISABLE",
         "VALIDATE" if constraint.validated else "NOVALIDATE",
@@ -146,7 +149,7 @@ def _declared(constraint: Constraint) -> str:
     )
     name = constraint.name or ""
     start = f"CONSTRAINT {_name(name)} " if name and not _GENERATED.fullmatch(name) else ""
-    return f"{start}{what} {' '.join(flags)}"
+    return f"{start}{clause} {' '.join(flags)}"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:
@@ -212,8 +215,12 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
             return _names("tab_name", client.get_tables(database), pattern)
         case questions.ShowViews(database, pattern):
             names = client.get_tables(existing_database(client, database).name)
-            found = projected_tables(client, database, names, ("tableName", "tableType"))
-            views = [each.tableName for each in found if each.tableType == "VIRTUAL_VIEW"]
+            raw_tables = projected_tables(client, database, names, ("tableName", "tableType"))
+            views = [
+                raw_table.tableName
+                for raw_table in raw_tables
+                if raw_table.tableType == "VIRTUAL_VIEW"
+            ]
             return _names("tab_name", views, pattern)
         case questions.ShowPartitions(table, values):
             return _partitions(client, table, dict(values))
@@ -224,9 +231,9 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
         case questions.ShowProperties(table, name):
             return _properties(existing_table(client, table), name)
         case questions.ShowCreateTable(table):
-            described = existing_table(client, table)
-            written = create_statement(described, all_constraints(client, table))
-            return Answer(("createtab_stmt",), [(written,)])
+            table_definition = existing_table(client, table)
+            statement = create_statement(table_definition, all_constraints(client, table))
+            return Answer(("createtab_stmt",), [(statement,)])
         case questions.ShowTransactions():
             return _transactions(client)
         case questions.ShowLocks(ref):
@@ -245,28 +252,32 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
 
 
 def _names(column: str, names: Sequence[str], pattern: str | None) -> Answer:
-    found = sorted(name for name in names if questions.matches(pattern, name))
-    return Answer((column,), [(name,) for name in found])
+    matching_names = sorted(name for name in names if questions.matches(pattern, name))
+    return Answer((column,), [(name,) for name in matching_names])
 
 
-def _partitions(client: MetastoreClient, ref: TableRef, wanted: Mapping[str, str | None]) -> Answer:
+def _partitions(
+    client: MetastoreClient, ref: TableRef, requested: Mapping[str, str | None]
+) -> Answer:
     table = existing_table(client, ref)
     keys = [key.name for key in table.partition_keys]
     if not keys:
         raise InvalidJob(f"{ref} has no partitions.")
-    if unknown := sorted(wanted.keys() - set(keys)):
-        raise InvalidJob(f"{ref} is not partitioned by {unknown[0]}, but by {', '.join(keys)}.")
-    clause = [KeyComparison(key, value) for key, value in wanted.items()]
+    if unknown_keys := sorted(requested.keys() - set(keys)):
+        raise InvalidJob(
+            f"{ref} is not partitioned by {unknown_keys[0]}, but by {', '.join(keys)}."
+        )
+    clause = [KeyComparison(key, value) for key, value in requested.items()]
     values = {name: dict(parse_partition_name(name)) for name in client.get_partition_names(ref)}
-    (found,) = matching_partitions([clause], table.key_types, values)
-    return Answer(("partition",), [(name,) for name in sorted(found)])
+    (names_of_clause,) = matching_partitions([clause], table.key_types, values)
+    return Answer(("partition",), [(name,) for name in sorted(names_of_clause)])
 
 
 def _properties(table: HiveTable, name: str | None) -> Answer:
     if name is not None and name not in table.parameters:
         raise InvalidJob(f"{table.ref} has no property {name!r}.")
-    shown = table.parameters if name is None else {name: table.parameters[name]}
-    return Answer(("prpt_name", "prpt_value"), [*sorted(shown.items())])
+    properties = table.parameters if name is None else {name: table.parameters[name]}
+    return Answer(("prpt_name", "prpt_value"), [*sorted(properties.items())])
 
 
 def _transactions(client: MetastoreClient) -> Answer:
@@ -365,11 +376,11 @@ def _column(table: HiveTable, name: str) -> Answer:
 def _partition(
     client: MetastoreClient, table: HiveTable, values: Mapping[str, str | None], extended: bool
 ) -> Answer:
-    given = partition_name([*values], [*values.values()])
+    requested_name = partition_name([*values], [*values.values()])
     # Several partitions have the same values if engines have written these differently.
-    name, *_ = requested_partitions(client, table, [given])
-    found = client.get_partitions(table, [name])
-    if not found:
+    name, *_ = requested_partitions(client, table, [requested_name])
+    partitions = client.get_partitions(table, [name])
+    if not partitions:
         raise InvalidJob(
             f"{table.ref} has no partition {name}.",
             remedy=f"SHOW PARTITIONS {table.ref} lists the partitions.",
@@ -377,9 +388,11 @@ def _partition(
     columns = [*table.columns, *table.partition_keys]
     details: dict[str, Mapping[str, Cell]] = {"partition": dict(parse_partition_name(name))}
     if extended:
-        details["storage"] = {"location": found[0].location}
-        details["properties"] = dict(sorted(found[0].parameters.items()))
-    return Answer(_COLUMN, [(each.name, each.type, each.comment) for each in columns], details)
+        details["storage"] = {"location": partitions[0].location}
+        details["properties"] = dict(sorted(partitions[0].parameters.items()))
+    return Answer(
+        _COLUMN, [(column.name, column.type, column.comment) for column in columns], details
+    )
 
 
 def _details(table: HiveTable) -> Iterator[tuple[str, Mapping[str, Cell]]]:

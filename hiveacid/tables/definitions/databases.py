@@ -44,21 +44,21 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
             )
         return (f"There was no {kind} {ref}.",)
     if table.is_view is not job.view:
-        found, other = ("view", "table") if table.is_view else ("table", "view")
+        found, opposite = ("view", "table") if table.is_view else ("table", "view")
         raise UnsupportedTable(
-            f"{ref} is a {found}, and no {other}.", remedy=f"Write DROP {found.upper()}."
+            f"{ref} is a {found}, and no {opposite}.", remedy=f"Write DROP {found.upper()}."
         )
     require_unshared(client, [table])
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as lock:
         require_unshared(client, [require_same_table(client, table)], partitions=False)
-        drop_held(client, ref, held)
-    return tuple(held.warnings)
+        drop_held(client, ref, lock)
+    return tuple(lock.warnings)
 
 
-def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
+def drop_held(client: MetastoreClient, ref: TableRef, lock: ExclusiveTable) -> None:
     """Drop a locked table; if it disappears, this call has dropped it."""
     # Another attempt of the run ends the lock before it continues.
-    held.confirm_alive()
+    lock.confirm_alive()
     try:
         client.drop_table(ref)
     except (MetastoreError, TableNotFound):
@@ -132,16 +132,18 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
         require_access(program_user(), [Access(ref.full_name, None, _DROP) for ref in refs])
     warnings: list[str] = []
     if refs:
-        first, *others = refs
+        first, *next_refs = refs
         _require_unshared(client, refs)
         _require_own(client, database)
         # All at once: a statement that cannot lock all of them drops nothing.
-        with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
+        with ExclusiveTable(
+            client, first, job.token, job.lock_wait_seconds, other_refs=next_refs
+        ) as lock:
             _require_unshared(client, refs, partitions=False)
             _require_own(client, database, partitions=False)
             for ref in refs:
-                drop_held(client, ref, held)
-        warnings = held.warnings
+                drop_held(client, ref, lock)
+        warnings = lock.warnings
     else:
         _require_own(client, database)
     # It refuses to drop a table that was created since.
@@ -156,8 +158,8 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
 def _require_unshared(
     client: MetastoreClient, refs: Sequence[TableRef], *, partitions: bool = True
 ) -> None:
-    found = (find_table(client, ref) for ref in refs)
-    tables = [table for table in found if table is not None]
+    existing = (find_table(client, ref) for ref in refs)
+    tables = [table for table in existing if table is not None]
     require_unshared(client, tables, partitions=partitions)
 
 

@@ -52,7 +52,7 @@ def change_partitions(
     """Add, drop or register partitions.
 
     Raises:
-        NotTransactional: The table is a plain one.
+        WrongTableKind: The table is a plain one.
         TableExists: A partition to add exists.
         SharedLocation: Others have files in the folder of a partition to drop.
         TableNotFound: A clause of a drop matches no partition.
@@ -71,7 +71,7 @@ def partitioned_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
     """Describe a transactional table whose partitions are to be added or dropped.
 
     Raises:
-        NotTransactional: The table is a plain one.
+        WrongTableKind: The table is a plain one.
         UserError: It has no partition keys.
     """
     table = transactional_table(client, ref)
@@ -100,14 +100,14 @@ def partitions_to_drop(
         UserError: A clause does not fit the partition keys.
     """
     values = {name: dict(parse_partition_name(name)) for name in names}
-    found = matching_partitions(clauses, table.key_types, values, lenient=lenient)
-    for clause, matches in zip(clauses, found, strict=True):
-        if not matches and not lenient and all(each.operator == "=" for each in clause):
+    names_by_clause = matching_partitions(clauses, table.key_types, values, lenient=lenient)
+    for clause, matches in zip(clauses, names_by_clause, strict=True):
+        if not matches and not lenient and all(comparison.operator == "=" for comparison in clause):
             raise TableNotFound(
                 f"{table.ref} has no partition with {', '.join(map(str, clause))}.",
                 remedy="Write DROP IF EXISTS PARTITION if it need not exist.",
             )
-    return tuple(sorted({name for matches in found for name in matches}))
+    return tuple(sorted({name for matches in names_by_clause for name in matches}))
 
 
 def partitions_to_add(
@@ -128,15 +128,15 @@ def partitions_to_add(
     Raises:
         TableExists: A partition exists.
     """
-    wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
-    equal = equal_partitions(wanted, names, table.key_types)
-    existing = sorted({name for found in equal.values() for name in found})
+    requested = {(new := HivePartition.new(table, value)).name: new for value in values}
+    equal = equal_partitions(requested, names, table.key_types)
+    existing = sorted({name for equal_names in equal.values() for name in equal_names})
     if existing and not lenient:
         raise TableExists(
             f"{table.ref} has the partition {existing[0]} already.",
             remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
         )
-    return {name: new for name, new in wanted.items() if not equal[name]}, existing
+    return {name: new for name, new in requested.items() if not equal[name]}, existing
 
 
 def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
@@ -145,25 +145,25 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
     lenient = job.lenient or job.run_token is not None
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
-    ) as held:
+    ) as lock:
         table = require_same_table(client, table)
         names = client.get_partition_names(table.ref)
-        added, existing = partitions_to_add(table, names, values, lenient=lenient)
-        require_different_values(table.ref.full_name, added, names)
-        require_unused_partitions(client, table, [*added.values()])
-        add_partitions(client, table, [*added.values()], held.confirm_alive)
+        new_partitions, existing = partitions_to_add(table, names, values, lenient=lenient)
+        require_different_values(table.ref.full_name, new_partitions, names)
+        require_unused_partitions(client, table, [*new_partitions.values()])
+        add_partitions(client, table, [*new_partitions.values()], lock.confirm_alive)
     warnings = (
         [f"{table.ref} had the partitions {first_names(existing)} already."] if existing else []
     )
-    return ChangedPartitions(tuple(sorted(added)), (*warnings, *held.warnings))
+    return ChangedPartitions(tuple(sorted(new_partitions)), (*warnings, *lock.warnings))
 
 
 def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     # Another attempt does not find the partitions that the first one has dropped.
     lenient = job.lenient or job.run_token is not None
     names = client.get_partition_names(table.ref)
-    dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
-    if not dropped:
+    names_to_drop = partitions_to_drop(table, names, job.partitions, lenient=lenient)
+    if not names_to_drop:
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
     # As Hive: the statement waits for readers and writers of these partitions, or of the whole
     # table.
@@ -172,58 +172,60 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         table.ref,
         job.token,
         job.lock_wait_seconds,
-        partitions=dropped,
+        partitions=names_to_drop,
         type_=job.definition_lock,
-    ) as held:
+    ) as lock:
         require_same_table(client, table)
-        require_own_folders(client, table, dropped)
-        write_id = client.allocate_write_id(held.txn_id, table.ref)
-        last = DroppedPartitions(write_id, storage_now(table.folder, held.txn_id))
+        require_own_folders(client, table, names_to_drop)
+        write_id = client.allocate_write_id(lock.txn_id, table.ref)
+        last = DroppedPartitions(write_id, storage_now(table.folder, lock.txn_id))
         # First: a version without the rows is refused even if this ends in the middle of the drop.
-        _record(client, table, last, held)
-        client.drop_partitions(table.ref, dropped, held.confirm_alive)
-    return ChangedPartitions(dropped, tuple(held.warnings))
+        _record(client, table, last, lock)
+        client.drop_partitions(table.ref, names_to_drop, lock.confirm_alive)
+    return ChangedPartitions(names_to_drop, tuple(lock.warnings))
 
 
 def _record(
-    client: MetastoreClient, table: HiveTable, last: DroppedPartitions, held: ExclusiveTable
+    client: MetastoreClient, table: HiveTable, last: DroppedPartitions, lock: ExclusiveTable
 ) -> None:
     """Record the version of a drop in the properties of the table."""
 
     def change(raw: Any) -> bool:
-        before = DroppedPartitions.of(raw.parameters)
+        previous = DroppedPartitions.of(raw.parameters)
         # An attempt that was paused may have a smaller write id than the one that overtook it.
-        if before is not None and before.version >= last.version:
+        if previous is not None and previous.version >= last.version:
             return False
         raw.parameters[PARTITIONS_DROPPED] = str(last)
         mark_changed(raw)
         return True
 
-    alter_table(client, table, change, held.confirm_alive)
+    alter_table(client, table, change, lock.confirm_alive)
 
 
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     """Register the folders of partitions that have no files."""
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
-    ) as held:
+    ) as lock:
         table = require_same_table(client, table)
-        known = partition_locations(client, table)
-        used = frozenset(known.values())
+        locations = partition_locations(client, table)
+        used_folders = frozenset(locations.values())
         folders = _folders(ReadOnlyStorage.of(table.folder), table)
-        new = {(each := HivePartition.new(table, values)).name: each for values in folders}
-        equal = equal_partitions(new, [*known, *new], table.key_types)
+        new = {
+            (partition := HivePartition.new(table, values)).name: partition for values in folders
+        }
+        equal = equal_partitions(new, [*locations, *new], table.key_types)
         # The partition of a value exists, or is the one of the folder with the canonical name.
-        found = [
-            each
-            for name, each in new.items()
-            if not known.keys() & {*equal[name]}
+        partitions = [
+            partition
+            for name, partition in new.items()
+            if not locations.keys() & {*equal[name]}
             and canonical_first(equal[name], table.key_types) == name
-            and each.folder not in used
+            and partition.folder not in used_folders
         ]
-        require_unused_partitions(client, table, found)
-        add_partitions(client, table, found, held.confirm_alive)
-    return ChangedPartitions(tuple(sorted(new.name for new in found)), tuple(held.warnings))
+        require_unused_partitions(client, table, partitions)
+        add_partitions(client, table, partitions, lock.confirm_alive)
+    return ChangedPartitions(tuple(sorted(new.name for new in partitions)), tuple(lock.warnings))
 
 
 def _folders(
@@ -236,8 +238,8 @@ def _folders(
     key = table.partition_keys[len(values)].name.lower()
     for name in storage.list_directories(path, missing_ok=True):
         try:
-            ((found, value),) = parse_partition_name(name)
+            ((key_of_folder, value),) = parse_partition_name(name)
         except MalformedName:
             continue
-        if found == key:
+        if key_of_folder == key:
             yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))

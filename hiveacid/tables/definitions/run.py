@@ -29,7 +29,7 @@ from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseObserver
-from hiveacid.records.run_notes import require_same_statements
+from hiveacid.records.earlier_attempts import require_same_statements
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.definitions.databases import create_database, drop_database, drop_table
 from hiveacid.tables.definitions.partitions import change_partitions
@@ -65,12 +65,12 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
     if isinstance(job, PartitionsJob):
-        changed = change_partitions(client, TableRef.parse(job.target), job)
+        changes = change_partitions(client, TableRef.parse(job.target), job)
         return RunReport(
             job=f"{job.action}_partitions",
             target=job.target.lower(),
-            partitions=changed.names,
-            warnings=changed.warnings,
+            partitions=changes.names,
+            warnings=changes.warnings,
         )
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
 
@@ -91,7 +91,7 @@ def run_script(
 
     Raises:
         InvalidJob: The script has a run token, and a retry could not run it again.
-        ScriptChanged: An earlier attempt has applied a statement that the script no longer contains.
+        UnprovenRun: An earlier attempt has applied a statement that the script no longer contains.
     """
     script.validate()
     if script.run_token is not None:
@@ -115,10 +115,10 @@ def run_script(
 
 def _require_same_statements(client: MetastoreClient, script: ScriptJob) -> None:
     writing = (RowJob, TruncateJob, TransactionJob, CreateTableAsJob)
-    changes = [each for each in replace(script, first=0).runs() if isinstance(each, writing)]
-    tables = dict.fromkeys(TableRef.parse(table) for each in changes for table in each.tables)
+    changes = [run for run in replace(script, first=0).runs() if isinstance(run, writing)]
+    tables = dict.fromkeys(TableRef.parse(table) for change in changes for table in change.tables)
     if changes:
-        require_same_statements(client, [each.known_token for each in changes], tables)
+        require_same_statements(client, [change.known_token for change in changes], tables)
 
 
 def run_script_of_ddl(

@@ -103,7 +103,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     """
     if job.constraints:
         # It takes sqlglot, which most tables need not.
-        from hiveacid.sql.constraint_rules import require_supported
+        from hiveacid.parser.constraint_rules import require_supported
 
         require_supported(job)
     table = HiveTable.new(
@@ -119,7 +119,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
         serde_parameters=dict(job.serde_parameters),
     )
     types = {column.name.lower(): column.type for column in table.columns}
-    declared = [typed_default(each, types) for each in job.constraints]
+    declared = [typed_default(constraint, types) for constraint in job.constraints]
     return create(
         client,
         table,
@@ -137,29 +137,29 @@ def create_table_like(
     Returns:
         Notes for the author of the statement.
     """
-    other = client.get_table(TableRef.parse(job.like))
-    if other.is_view:
+    model = client.get_table(TableRef.parse(job.like))
+    if model.is_view:
         raise UnsupportedTable(
-            f"{other.ref} is a view.", remedy="CREATE TABLE with the columns that it has."
+            f"{model.ref} is a view.", remedy="CREATE TABLE with the columns that it has."
         )
-    for column in (*other.columns, *other.partition_keys):
+    for column in (*model.columns, *model.partition_keys):
         ColumnSpec(column.name, column.type).validate()
-    kind = other.kind
+    kind = model.kind
     if kind is TableKind.NOT_ACID:
         # As in Hive 4, tables that cannot be full ACID become insert-only.
-        orc = other.format is StorageFormat.ORC
+        orc = model.format is StorageFormat.ORC
         kind = TableKind.FULL_ACID if orc else TableKind.INSERT_ONLY
     table = HiveTable.new(
         ref,
-        other.columns,
-        partition_keys=other.partition_keys,
-        bucket_columns=other.bucket_columns,
-        num_buckets=other.num_buckets if other.bucket_columns else -1,
-        parameters={**free_properties(other.parameters), **job.properties},
+        model.columns,
+        partition_keys=model.partition_keys,
+        bucket_columns=model.bucket_columns,
+        num_buckets=model.num_buckets if model.bucket_columns else -1,
+        parameters={**free_properties(model.parameters), **job.properties},
         kind=kind,
         location=_allowed(client, job.location),
-        format=other.format,
-        serde_parameters=other.serde_parameters,
+        format=model.format,
+        serde_parameters=model.serde_parameters,
     )
     return create(client, table, run_token=job.run_token, if_not_exists=job.if_not_exists)
 
@@ -262,7 +262,7 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
         mark_changed(raw)
         return True
 
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as lock:
         table = client.get_table(ref)
         if table.kind is TableKind.FULL_ACID:
             return (f"{ref.full_name} is full ACID already.",)
@@ -270,9 +270,9 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
         _check_partitions_elsewhere(client, table)
         # Before the metastore compares the definition, it allocates the first write id, which a
         # refused call leaves behind. So only a database that can compare gets such a call.
-        compares = compares_definitions(client, table, held.confirm_alive)
+        compares = compares_definitions(client, table, lock.confirm_alive)
         try:
-            alter_table(client, table, change, held.confirm_alive, compares=compares)
+            alter_table(client, table, change, lock.confirm_alive, compares=compares)
         except MetastoreCallFailed as error:
             if _ALLOCATED in error.what:
                 raise _unsupported(
@@ -281,7 +281,7 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
             if strange := _STRANGE_FILES.search(error.what):
                 raise _strange_file(table, strange["file"]) from error
             raise
-        return tuple(held.warnings)
+        return tuple(lock.warnings)
 
 
 def copy_statements(table: HiveTable) -> str:
@@ -359,8 +359,8 @@ def _check_partitions_elsewhere(client: MetastoreClient, table: HiveTable) -> No
         if location.startswith(folder) and ".." not in location.split("/"):
             continue
         for file in ReadOnlyStorage.of(location).list_files(recursive=True, missing_ok=True):
-            hidden = is_hidden_path(file.path)
-            if not hidden and original_bucket(file.path) is None:
+            is_hidden = is_hidden_path(file.path)
+            if not is_hidden and original_bucket(file.path) is None:
                 raise _strange_file(table, f"{location.rstrip('/')}/{file.path}")
 
 
@@ -413,17 +413,17 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         return True
 
     require_unshared(client, [table])
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as lock:
         require_unshared(client, [require_same_table(client, table)], partitions=False)
         try:
             # Another attempt of the run ends the lock before it continues.
-            alter_table(client, table, change, held.confirm_alive)
+            alter_table(client, table, change, lock.confirm_alive)
         except (MetastoreCallFailed, TableReplaced):
             # Perhaps only its answer got lost; then the table is not found by its former name.
             renamed = None if find_table(client, ref) else find_table(client, new)
             if renamed is None or not renamed.identity.is_same(table.identity):
                 raise
-    return tuple(held.warnings)
+    return tuple(lock.warnings)
 
 
 def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> tuple[str, ...]:
@@ -432,31 +432,33 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     Returns:
         Notes for the author of the statement.
     """
-    found = transactional_table(client, ref)
-    added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
-    known: list[str] = []
+    table_before = transactional_table(client, ref)
+    new_columns = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
+    existing_names: list[str] = []
 
     def choose(table: HiveTable) -> Sequence[HiveColumn]:
         have = {column.name.lower(): column.type for column in table.columns}
         keys = {key.name.lower() for key in table.partition_keys}
-        twice = [column for column in added if column.name in have or column.name in keys]
-        earlier = job.run_token is not None and len(twice) == len(added)
-        if earlier and all(have.get(column.name) == column.type for column in twice):
+        repeated = [column for column in new_columns if column.name in have or column.name in keys]
+        earlier = job.run_token is not None and len(repeated) == len(new_columns)
+        if earlier and all(have.get(column.name) == column.type for column in repeated):
             # The choice is made again under the lock.
-            known[:] = [column.name for column in twice]
+            existing_names[:] = [column.name for column in repeated]
             return table.columns
-        if twice:
-            raise InvalidJob(f"{ref} has the column {twice[0].name} already.")
-        return [*table.columns, *added]
+        if repeated:
+            raise InvalidJob(f"{ref} has the column {repeated[0].name} already.")
+        return [*table.columns, *new_columns]
 
     change_columns(
         client,
-        found,
+        table_before,
         choose,
         run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
     )
-    return (f"{ref} had the columns {', '.join(known)} already.",) if known else ()
+    return (
+        (f"{ref} had the columns {', '.join(existing_names)} already.",) if existing_names else ()
+    )
 
 
 def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) -> tuple[str, ...]:
@@ -468,8 +470,8 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
     Raises:
         UnsupportedTable: Rows would be lost, or some engine would read them differently.
     """
-    found = transactional_table(client, ref)
-    known: list[str] = []
+    table_before = transactional_table(client, ref)
+    notes: list[str] = []
 
     @cache
     def constrained() -> frozenset[str]:
@@ -484,20 +486,20 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
             buckets=[name.lower() for name in table.bucket_columns],
             constrained=constrained(),
         )
-        columns = [Column(each.name, each.type, each.comment) for each in table.columns]
+        columns = [Column(column.name, column.type, column.comment) for column in table.columns]
         if job.change is None:
-            wanted = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
-            return [HiveColumn(*column) for column in rules.replaced(columns, wanted)]
+            new_columns = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
+            return [HiveColumn(*column) for column in rules.replaced(columns, new_columns)]
         # Another attempt finds the name that the first one has assigned.
         if job.run_token is not None and rules.is_renamed(columns, job.change):
-            known.append(f"{ref} had the column {job.change.name} already.")
+            notes.append(f"{ref} had the column {job.change.name} already.")
             return table.columns
         return [HiveColumn(*column) for column in rules.changed(columns, job.change)]
 
     change_columns(
-        client, found, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
+        client, table_before, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
     )
-    return tuple(known)
+    return tuple(notes)
 
 
 def alter_properties(
@@ -511,18 +513,18 @@ def alter_properties(
     table = transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
-        before = dict(raw.parameters)
+        parameters = dict(raw.parameters)
         for name in job.unset:
             raw.parameters.pop(name, None)
         raw.parameters |= job.set
-        if raw.parameters == before:
+        if raw.parameters == parameters:
             return False
         mark_changed(raw)
         return True
 
     with ExclusiveTable(
         client, ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
-    ) as held:
+    ) as lock:
         current = require_same_table(client, table)
         missing = [name for name in job.unset if name not in current.parameters]
         # A later attempt does not find the keys that the first one has removed.
@@ -531,5 +533,5 @@ def alter_properties(
                 f"{ref} has no property {missing[0]!r}.",
                 remedy="Write UNSET TBLPROPERTIES IF EXISTS.",
             )
-        alter_table(client, current, change, held.confirm_alive)
-    return tuple(held.warnings)
+        alter_table(client, current, change, lock.confirm_alive)
+    return tuple(lock.warnings)

@@ -78,31 +78,33 @@ def create_view(
         texts = (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols)
         raw.viewOriginalText, raw.viewExpandedText = new.viewOriginalText, new.viewExpandedText
         raw.sd.cols = new.sd.cols
-        before = dict(raw.parameters)
+        parameters = dict(raw.parameters)
         # Spark's parameters describe the query that is replaced.
-        kept = {
+        kept_parameters = {
             key: value
-            for key, value in before.items()
+            for key, value in parameters.items()
             if not key.startswith(views_of_spark.PREFIXES)
         }
-        raw.parameters = kept | new.parameters
+        raw.parameters = kept_parameters | new.parameters
         if texts == (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols) and (
-            raw.parameters == before
+            raw.parameters == parameters
         ):
             return False
         mark_changed(raw)
         return True
 
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as lock:
         view = existing_view(client, ref, "alter") or view
-        alter_table(client, view, change, held.confirm_alive)
-    return tuple(held.warnings)
+        alter_table(client, view, change, lock.confirm_alive)
+    return tuple(lock.warnings)
 
 
 def _new(
     ref: TableRef, job: CreateViewJob, columns: Sequence[HiveColumn], expanded: str
 ) -> HiveTable:
-    fields = [idl_tables.FieldSchema(each.name, each.type, each.comment) for each in columns]
+    fields = [
+        idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
+    ]
     storage = idl_tables.StorageDescriptor(
         cols=fields,
         inputFormat=_INPUT,

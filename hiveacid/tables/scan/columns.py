@@ -96,8 +96,8 @@ class TableColumns:
         Raises:
             UnsupportedFile: A column's type in the file has no supported conversion.
         """
-        given = reversed(list(enumerate(rows.schema.names)))
-        places = {name.lower(): place for place, name in given}
+        numbered_names = reversed(list(enumerate(rows.schema.names)))
+        places = {name.lower(): place for place, name in numbered_names}
         arrays = []
         for column, field in zip(self.columns, self.schema, strict=False):
             place = places.get(column.name.lower())
@@ -120,10 +120,12 @@ class TableColumns:
 
     def _type(self, type_: HiveType, name: str) -> pa.DataType:
         match type_:
-            case Primitive(known) if known in _PRIMITIVES:
-                return _PRIMITIVES[known]
-            case Primitive(known) if known in _TIMES:
-                return TIMESTAMP if self.unit is None else pa.timestamp(self.unit, _TIMES[known])
+            case Primitive(type_name) if type_name in _PRIMITIVES:
+                return _PRIMITIVES[type_name]
+            case Primitive(type_name) if type_name in _TIMES:
+                return (
+                    TIMESTAMP if self.unit is None else pa.timestamp(self.unit, _TIMES[type_name])
+                )
             case Char() | Varchar():
                 return pa.string()
             case Decimal(precision, scale):
@@ -133,7 +135,9 @@ class TableColumns:
             case Map(key, value):
                 return pa.map_(self._type(key, name), self._type(value, name))
             case Struct(fields):
-                return pa.struct([(field, self._type(inside, name)) for field, inside in fields])
+                return pa.struct(
+                    [(field, self._type(field_type, name)) for field, field_type in fields]
+                )
         raise UnsupportedTable(
             f"The column {name} is of type {type_}, which Arrow lacks.", remedy="Read the others."
         )
@@ -143,11 +147,11 @@ class TableColumns:
         kind = self._type(type_, key.name)
         if text is None:
             return pa.scalar(None, kind)
-        written = text if kind == pa.string() else text.rstrip(" ")
+        trimmed = text if kind == pa.string() else text.rstrip(" ")
         try:
             if isinstance(type_, Primitive) and type_.name in _TIMES:
-                return self._times(parse_timestamp(written), type_.name)[0]
-            value = pa.array([written]).cast(kind)
+                return self._times(parse_timestamp(trimmed), type_.name)[0]
+            value = pa.array([trimmed]).cast(kind)
         except ValueError as error:
             raise UnsupportedTable(
                 f"A partition has {key.name}={text!r}, which is not a valid {key.type}.",
@@ -160,12 +164,14 @@ class TableColumns:
             case Struct(fields) if types.is_struct(values.type) and values.type != TIMESTAMP:
                 return self._struct(values, fields)
             case Array(element) if types.is_list(values.type):
-                changed = list_of(values, self._converted(elements(values), element))
-                return changed.cast(self._type(type_, ""))
+                converted = list_of(values, self._converted(elements(values), element))
+                return converted.cast(self._type(type_, ""))
             case Map(key, value) if types.is_map(values.type):
                 keys, items = entries(values)
-                changed = map_of(values, self._converted(keys, key), self._converted(items, value))
-                return changed.cast(self._type(type_, ""))
+                converted = map_of(
+                    values, self._converted(keys, key), self._converted(items, value)
+                )
+                return converted.cast(self._type(type_, ""))
             case Char(length) | Varchar(length) if types.is_string(values.type):
                 texts = compute.ascii_rtrim(values, " ") if isinstance(type_, Char) else values
                 longest = compute.max(compute.utf8_length(texts)).as_py()
@@ -182,12 +188,12 @@ class TableColumns:
 
     def _struct(self, values: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> pa.Array:
         # Of names that differ only by case, the first one counts.
-        given = [field.name.lower() for field in values.type]
+        field_names = [field.name.lower() for field in values.type]
         parts = [
-            self._converted(values.field(given.index(name.lower())), inside)
-            if name.lower() in given
-            else _nulls(len(values), self._type(inside, name))
-            for name, inside in fields
+            self._converted(values.field(field_names.index(name.lower())), field_type)
+            if name.lower() in field_names
+            else _nulls(len(values), self._type(field_type, name))
+            for name, field_type in fields
         ]
         kinds = [pa.field(name, part.type) for (name, _), part in zip(fields, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=kinds, mask=values.is_null())
@@ -211,23 +217,23 @@ def _nulls(length: int, kind: pa.DataType) -> pa.Array:
     return pa.array([None] * length, kind)
 
 
-def _number(values: pa.Array, wanted: pa.DataType, type_: HiveType) -> pa.Array:
+def _number(values: pa.Array, target: pa.DataType, type_: HiveType) -> pa.Array:
     """Convert numbers to a wider type, or to a narrower type that has room for all of them."""
     old = values.type
-    if old == wanted:
+    if old == target:
         return values
-    real = types.is_floating(wanted)
-    if types.is_integer(old) and (types.is_integer(wanted) or real):
-        return values.cast(wanted, safe=not real)
-    if types.is_float32(old) and types.is_float64(wanted):
-        return values.cast(wanted)
-    if types.is_integer(old) and types.is_decimal(wanted):
-        room = pa.decimal128(min(_DIGITS + wanted.scale, _MOST_DIGITS), wanted.scale)
-        return values.cast(room).cast(wanted)
-    if types.is_decimal(old) and types.is_decimal(wanted):
-        return values.cast(wanted)
-    if types.is_binary(wanted) and types.is_string(old):
-        return values.cast(wanted)
+    real = types.is_floating(target)
+    if types.is_integer(old) and (types.is_integer(target) or real):
+        return values.cast(target, safe=not real)
+    if types.is_float32(old) and types.is_float64(target):
+        return values.cast(target)
+    if types.is_integer(old) and types.is_decimal(target):
+        room = pa.decimal128(min(_DIGITS + target.scale, _MOST_DIGITS), target.scale)
+        return values.cast(room).cast(target)
+    if types.is_decimal(old) and types.is_decimal(target):
+        return values.cast(target)
+    if types.is_binary(target) and types.is_string(old):
+        return values.cast(target)
     raise _changed(old, type_)
 
 
@@ -243,5 +249,5 @@ def _text_of(values: pa.Array, type_: HiveType) -> pa.Array:
 
 
 def _changed(old: pa.DataType, new: HiveType) -> UnsupportedFile:
-    shown = "timestamp" if old == TIMESTAMP else old
-    return UnsupportedFile(f"A column was {shown} and has become {new}.", remedy=_REMEDY)
+    old_type = "timestamp" if old == TIMESTAMP else old
+    return UnsupportedFile(f"A column was {old_type} and has become {new}.", remedy=_REMEDY)

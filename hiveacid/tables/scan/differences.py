@@ -31,8 +31,9 @@ from hiveacid.storage.listing import (
     read_tail,
     versions_of,
 )
+from hiveacid.tables.scan.orc_file import are_valid
 from hiveacid.tables.scan.parquet_file import ParquetFile
-from hiveacid.tables.scan.table_part import VisibleRows, are_valid
+from hiveacid.tables.scan.table_part import VisibleRows
 from hiveacid.tables.scan.visible_table import PartitionDirectory, see_table
 
 # Counts the rows in files of text of a partition.
@@ -95,16 +96,16 @@ class TwoReaders:
         Raises:
             VersionGone: One of the versions is not available any more.
         """
-        listed = list_files(storage, self.owner)
-        versions = versions_of(storage, listed, self.now, self.txns, flat=False)
+        all_files = list_files(storage, self.owner)
+        versions = versions_of(storage, all_files, self.now, self.txns, flat=False)
         files = versions.files_between(self.then, self.later)
-        then, later = (
+        earlier_state, later_state = (
             read_state(storage, files, version, self.txns, rules=self.rules)
             for version in (self.then, self.later)
         )
-        if versions.overwrites(self.then, self.later) or len(files) < len(listed):
-            check_kept(storage, [then, later])
-        return then, later
+        if versions.overwrites(self.then, self.later) or len(files) < len(all_files):
+            check_kept(storage, [earlier_state, later_state])
+        return earlier_state, later_state
 
 
 def count_differences(
@@ -132,10 +133,12 @@ def count_differences(
     first, second = (
         now if as_of is None else version_of(client, table.ref, as_of, now) for as_of in versions
     )
-    then, later = (first, second) if precedes(first, second) else (second, first)
-    check_order(table.ref.full_name, then, later)
+    earlier_version, later_version = (first, second) if precedes(first, second) else (second, first)
+    check_order(table.ref.full_name, earlier_version, later_version)
     owner = TableOfFolder.of(table, txn)
-    readers = TwoReaders(owner, then, later, now, txn.snapshot.txns, visible.rules)
+    readers = TwoReaders(
+        owner, earlier_version, later_version, now, txn.snapshot.txns, visible.rules
+    )
 
     reading_text = Lock()  # One Spark reads all files of text.
 
@@ -145,15 +148,23 @@ def count_differences(
 
     def count(partition: PartitionDirectory) -> PartitionDifference:
         if table.kind is TableKind.INSERT_ONLY:
-            added, gone = _count_files(readers, partition, count_alone)
+            added_count, removed_count = _count_files(readers, partition, count_alone)
         else:
-            added, gone = _count_rows(readers, partition)
-        inserted, deleted = (added, gone) if then is first else (gone, added)
+            added_count, removed_count = _count_rows(readers, partition)
+        inserted, deleted = (
+            (added_count, removed_count)
+            if earlier_version is first
+            else (removed_count, added_count)
+        )
         return PartitionDifference(partition.name, inserted=inserted, deleted=deleted)
 
     with Threads(_READERS) as pool:
-        found = [one for one in pool.map(count, visible.partitions) if one.inserted or one.deleted]
-    return tuple(sorted(found, key=lambda one: one.partition or ""))
+        differences = [
+            difference
+            for difference in pool.map(count, visible.partitions)
+            if difference.inserted or difference.deleted
+        ]
+    return tuple(sorted(differences, key=lambda difference: difference.partition or ""))
 
 
 def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int, int]:
@@ -163,37 +174,43 @@ def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int
     those of other write ids were not.
     """
     storage = partition.storage
-    before, after = (list(data_files(storage, state)) for state in readers.acid_states(storage))
-    deletes = set(filter(_is_delete, before))
+    earlier_files, later_files = (
+        list(data_files(storage, state)) for state in readers.acid_states(storage)
+    )
+    deletes = set(filter(_is_delete, earlier_files))
     # Both versions see the same delete events only if the earlier one sees all of each file:
     # a compacted delete delta may hold events between them.
-    if deletes == set(filter(_is_delete, after)) and all(
+    if deletes == set(filter(_is_delete, later_files)) and all(
         _is_whole(file, readers.then) for file in deletes
     ):
-        same = {file for file in before if _is_whole(file, readers.then)}.intersection(after)
-        before, after = (_without(files, same - deletes) for files in (before, after))
+        common_files = {
+            file for file in earlier_files if _is_whole(file, readers.then)
+        }.intersection(later_files)
+        earlier_files, later_files = (
+            _without(files, common_files - deletes) for files in (earlier_files, later_files)
+        )
 
     def count(files: Iterable[DataFile], version: ValidWriteIdList) -> tuple[int, int]:
         """All rows, and those of write ids that the earlier version sees."""
-        rows = known = 0
+        rows = seen_count = 0
         visible = VisibleRows(storage, version, readers.rules, (), clustered=partition.clustered)
         for batch in visible.of(files):
             rows += len(batch)
-            known += int(are_valid(batch.write_ids, readers.then).sum())
-        return rows, known
+            seen_count += int(are_valid(batch.ids.write_ids, readers.then).sum())
+        return rows, seen_count
 
-    earlier, _ = count(before, readers.then)
-    newer, kept = count(after, readers.later)
-    return newer - kept, earlier - kept
+    earlier, _ = count(earlier_files, readers.then)
+    newer, kept_count = count(later_files, readers.later)
+    return newer - kept_count, earlier - kept_count
 
 
-def _without(files: Sequence[DataFile], same: Collection[DataFile]) -> list[DataFile]:
+def _without(files: Sequence[DataFile], common_files: Collection[DataFile]) -> list[DataFile]:
     """Leave out some files of rows, and files of deletes that delete none of the other rows.
 
     A transaction may commit after a later one has deleted its rows, so that a version sees the
     deletes, but not the rows.
     """
-    rows = [file for file in files if not _is_delete(file) and file not in same]
+    rows = [file for file in files if not _is_delete(file) and file not in common_files]
     first = min((_write_ids(file)[0] for file in rows), default=None)
     if first is None:
         return []
@@ -212,19 +229,19 @@ def _write_ids(file: DataFile) -> tuple[int, int]:
     return 0, directory.write_id if directory else 0
 
 
-def _is_whole(file: DataFile, then: ValidWriteIdList) -> bool:
+def _is_whole(file: DataFile, earlier_version: ValidWriteIdList) -> bool:
     """Whether a version sees all rows of a file that it reads, apart from deleted rows."""
     delta = file.directory
     if not isinstance(delta, Delta):
         return True
-    return then.range_valid(delta.min_write_id, delta.max_write_id) is Range.ALL
+    return earlier_version.range_valid(delta.min_write_id, delta.max_write_id) is Range.ALL
 
 
 def _count_files(
     readers: TwoReaders, partition: PartitionDirectory, count_text: CountText
 ) -> tuple[int, int]:
     """Return the numbers of rows in files of only the later, and only the earlier version."""
-    before, after = map(flat_files, readers.flat_states(partition.storage))
+    earlier_files, later_files = map(flat_files, readers.flat_states(partition.storage))
 
     def count(files: Sequence[FileStatus]) -> int:
         if files and partition.format.is_text:
@@ -234,8 +251,8 @@ def _count_files(
         return sum(read_tail(partition.storage, file.path).rows for file in files)
 
     return (
-        count([file for file in after if file not in set(before)]),
-        count([file for file in before if file not in set(after)]),
+        count([file for file in later_files if file not in set(earlier_files)]),
+        count([file for file in earlier_files if file not in set(later_files)]),
     )
 
 

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +16,19 @@ from hiveacid.orc.format.column_view import only_columns
 from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import (
     EnvelopeColumn,
+    RowOperation,
     TypeField,
     TypeKind,
     kind_of,
     with_column_names,
 )
 from hiveacid.orc.format.protobuf import Message
-from hiveacid.orc.format.statistics import COUNT, INTEGERS
-from hiveacid.orc.format.streams import UTC
+from hiveacid.orc.format.statistics import COUNT, integer_range
+from hiveacid.orc.format.streams import UTC, Integers
 from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.row_keys.key_stream import read_keys
 from hiveacid.orc.row_keys.keys import key_names
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIds
 from hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
 from hiveacid.rules.schema import AS_STORED, MappedColumns
 from hiveacid.rules.write_ids import Range, WriteIdList
@@ -46,13 +49,18 @@ _KEY = (
     EnvelopeColumn.CURRENT_TRANSACTION,
 )
 
-Int64s = np.ndarray[Any, np.dtype[np.int64]]
-
 
 class KeyedRows(NamedTuple):
-    """Some rows of a file that has row ids: the parts of `_KEY`, and the table's own columns."""
+    """Some rows of a file that has row ids.
 
-    key: tuple[Int64s, Int64s, Int64s, Int64s]
+    Attributes:
+        ids: The row ids.
+        current: The write ids that wrote the rows.
+        columns: The table's own columns.
+    """
+
+    ids: RowIds
+    current: Integers
     columns: pa.RecordBatch
 
 
@@ -83,17 +91,44 @@ class OrcFile:
             UnsupportedFile: Its columns are not those of an ACID file.
         """
         tail = self._acid_tail()
-        wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
+        column_numbers = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
         with self._errors():
             key_names(tail.types)
-        for batch in self._batches(tail, wanted):
+        for batch in self._batches(tail, column_numbers):
             keys = batch.columns[: len(_KEY)]
             if any(key.null_count for key in keys):
                 raise CorruptFile(f"{self._path}: There are rows whose row id is null.")
             row = batch.columns[len(_KEY) :]
-            write_ids, buckets, numbers, current = map(_int64s, keys)
-            key = (write_ids, buckets, numbers, current)
-            yield KeyedRows(key, _fields_of(row, len(batch)))
+            *ids, current = map(_int64s, keys)
+            yield KeyedRows(RowIds(*ids), current, _fields_of(row, len(batch)))
+
+    def events(self, write_ids: WriteIdList | None) -> Iterator[RowIds]:
+        """Read the row ids in the delete events of a file.
+
+        Args:
+            write_ids: The write ids that the reader sees; by default all.
+
+        Raises:
+            CorruptFile: The file cannot be read, or holds other events.
+            UnsupportedFile: Its columns are not those of an ACID file.
+        """
+        tail = self._acid_tail()
+        with (
+            self._errors(),
+            open_data(self.storage, self.file) as source,
+            closing(read_keys(source, tail, rows=_MOST_ROWS)) as batches,
+        ):
+            for keys in batches:
+                other = keys.operations[keys.operations != RowOperation.DELETE]
+                if len(other):
+                    raise CorruptFile(
+                        f"{self._path} holds events of operation {other[0]}, which do not belong "
+                        "into its directory."
+                    )
+                ids = keys.row_ids()
+                if write_ids is not None:
+                    ids = ids.only(are_valid(keys.current_write_ids, write_ids))
+                yield ids
 
     def without_ids(
         self, columns: Collection[str], write_ids: WriteIdList
@@ -109,10 +144,12 @@ class OrcFile:
                 columns.
         """
         tail = self._acid_tail()
-        wanted = _columns_of(tail, EnvelopeColumn.ROW, columns)
-        if not wanted or not _shows_all(tail, write_ids):
+        column_numbers = _columns_of(tail, EnvelopeColumn.ROW, columns)
+        if not column_numbers or not _shows_all(tail, write_ids):
             return None
-        return (_fields_of(batch.columns, len(batch)) for batch in self._batches(tail, wanted))
+        return (
+            _fields_of(batch.columns, len(batch)) for batch in self._batches(tail, column_numbers)
+        )
 
     def count(self, write_ids: WriteIdList) -> int | None:
         """Return the number of rows, by the footer; None if the row ids decide which are visible.
@@ -127,9 +164,9 @@ class OrcFile:
         tail = self._tail
         if not tail.is_acid:
             fields = Message.decode(tail.types[0]).all_data(TypeField.FIELD_NAMES)
-            own = ", ".join(name.decode(errors="replace") for name in fields)
+            field_names = ", ".join(name.decode(errors="replace") for name in fields)
             raise UnsupportedFile(
-                f"{self._path} has the columns {own} instead of those of an ACID file.",
+                f"{self._path} has the columns {field_names} instead of those of an ACID file.",
                 remedy="Check its writer: by its name it has row ids.",
             )
         return tail
@@ -140,8 +177,8 @@ class OrcFile:
         At least one column is read, since batches without columns have no length.
         """
         tail = self._tail
-        wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
-        yield from self._batches(tail, wanted or [1])
+        column_numbers = _columns_of(tail, EnvelopeColumn.ROOT, columns)
+        yield from self._batches(tail, column_numbers or [1])
 
     @cached_property
     def _tail(self) -> OrcTail:
@@ -149,12 +186,12 @@ class OrcFile:
         return replace(tail, types=with_column_names(tail.types, self.columns))
 
     def _batches(self, tail: OrcTail, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        chosen = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
-        kept = [number for number, is_read in enumerate(chosen) if is_read]
-        if not kept:
+        choices = [True] * len(tail.stripes) if self.choice is None else self.choice.stripes(tail)
+        stripe_numbers = [number for number, is_read in enumerate(choices) if is_read]
+        if not stripe_numbers:
             return
-        with self._errors(), open_data(self.storage, self.file) as opened:
-            source, tail = only_columns(opened, with_stripes(tail, kept), columns)
+        with self._errors(), open_data(self.storage, self.file) as stream:
+            source, tail = only_columns(stream, with_stripes(tail, stripe_numbers), columns)
             clocks = _clocks(source, tail)
             for clock, stripes in groupby(range(len(tail.stripes)), key=clocks.__getitem__):
                 view, split = split_timestamps(source, tail, list(stripes))
@@ -195,9 +232,11 @@ class _StripeShare:
     def stripes(self, tail: OrcTail) -> list[bool]:
         """Return for each stripe whether it is read."""
         all_of_them = len(tail.stripes)
-        chosen = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
-        first, end = (all_of_them * each // self.count for each in (self.number, self.number + 1))
-        return [is_read and first <= at < end for at, is_read in enumerate(chosen)]
+        choices = [True] * all_of_them if self.choice is None else self.choice.stripes(tail)
+        first, end = (
+            all_of_them * number // self.count for number in (self.number, self.number + 1)
+        )
+        return [is_read and first <= index < end for index, is_read in enumerate(choices)]
 
 
 def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice | None]:
@@ -208,7 +247,9 @@ def shares_of(file: DataFile, choice: StripeChoice | None) -> list[StripeChoice 
         choice: The choice among all its stripes; by default all.
     """
     count = file.size // _SHARE_BYTES
-    return [_StripeShare(each, count, choice) for each in range(count)] if count > 1 else [choice]
+    return (
+        [_StripeShare(number, count, choice) for number in range(count)] if count > 1 else [choice]
+    )
 
 
 def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
@@ -224,14 +265,11 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
 
 def _shows_all(tail: OrcTail, write_ids: WriteIdList) -> bool:
     """Return whether all rows of a file with row ids are visible, as its statistics prove."""
-    written = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
-    by = Message.decode(written[0]) if written else Message()
-    bounds = by.message(INTEGERS)
-    if by.number(COUNT) != tail.rows or bounds is None:
+    write_id_statistics = tail.file_statistics[EnvelopeColumn.CURRENT_TRANSACTION :][:1]
+    if not write_id_statistics or Message.decode(write_id_statistics[0]).number(COUNT) != tail.rows:
         return False
-    if not (bounds.has(1) and bounds.has(2)):
-        return False
-    return write_ids.range_valid(bounds.signed(1), bounds.signed(2)) is Range.ALL
+    bounds = integer_range(write_id_statistics[0])
+    return bounds is not None and write_ids.range_valid(*bounds) is Range.ALL
 
 
 def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
@@ -239,8 +277,8 @@ def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list
     if names is None:
         return [root]
     numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
-    given = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
-    places = dict(reversed(list(zip(given, numbers, strict=False))))
+    field_names = [name.decode(errors="replace").lower() for name in _field_names(tail, root)]
+    places = dict(reversed(list(zip(field_names, numbers, strict=False))))
     return [places[name] for name in {name.lower() for name in names} if name in places]
 
 
@@ -257,6 +295,15 @@ def _fields_of(row: Sequence[pa.Array], rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
 
 
-def _int64s(column: pa.Array) -> Int64s:
-    result: Int64s = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def are_valid(current: Integers, write_ids: WriteIdList) -> Mask:
+    """Return for each row whether its write id is visible; most files have a single write id."""
+    if len(current) and (current == current[0]).all():
+        return np.full(len(current), write_ids.is_valid(int(current[0])))
+    distinct, inverse = np.unique(current, return_inverse=True)
+    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
+    return visible[inverse]
+
+
+def _int64s(column: pa.Array) -> Integers:
+    result: Integers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return result

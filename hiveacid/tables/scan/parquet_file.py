@@ -50,8 +50,8 @@ class ParquetFile:
         """
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
         with translated_os_errors(path), self.storage.open_input(self.path) as source:
-            wanted = {name.lower() for name in columns}
-            yield from _batches(ParquetInput(source, path), self.columns, wanted, path)
+            column_names = {name.lower() for name in columns}
+            yield from _batches(ParquetInput(source, path), self.columns, column_names, path)
 
 
 def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
@@ -79,12 +79,14 @@ def _opened(storage: ReadOnlyStorage, name: str) -> ParquetInput:
 
 
 def _batches(
-    file: ParquetInput, columns: MappedColumns, wanted: set[str], path: str
+    file: ParquetInput, columns: MappedColumns, column_names: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:
     times = stored_times(file.metadata)
-    stored = file.names
-    shown = dict(zip(stored, columns.renamed(stored), strict=True))
-    names = [name for name in stored if shown[name].lower() in wanted] or stored[:1]
+    stored_names = file.names
+    names_in_table = dict(zip(stored_names, columns.renamed(stored_names), strict=True))
+    names = [
+        name for name in stored_names if names_in_table[name].lower() in column_names
+    ] or stored_names[:1]
     for name in names:
         zones = {time.zone for time in times.get(name, ())} - {UTC}
         if zones and not types.is_timestamp(file.schema.field(name).type):
@@ -99,7 +101,7 @@ def _batches(
                 of_parquet(column, fine_columns.get(name, column), times.get(name, ()))
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ],
-            names=[shown[name] for name in batch.schema.names],
+            names=[names_in_table[name] for name in batch.schema.names],
         )
 
 
@@ -114,12 +116,12 @@ def _fine_batches(
 
 
 def paired(
-    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
+    left_batches: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Pair the rows of two readers; Arrow ends a batch early if it has long texts."""
     first = second = pa.record_batch({})
     while True:
-        first, second = first or next(left, None), second or next(right, None)
+        first, second = first or next(left_batches, None), second or next(right, None)
         if first is None or second is None:
             return
         if rows := min(len(first), len(second)):

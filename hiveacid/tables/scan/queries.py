@@ -89,7 +89,7 @@ class QueryCursor:
 
         Raises:
             UserError: The statement is no query, or not valid.
-            NotTransactional: A table is not transactional.
+            WrongTableKind: A table is not transactional.
             duckdb.Error: The query fails, for example because a column does not exist.
         """
         import duckdb
@@ -164,17 +164,17 @@ def _names_of_tables(duck: Any, sql: str) -> set[tuple[str, str]]:
         UserError: The text has another statement, or no valid one.
     """
     [(text,)] = duck.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    parsed = parse_json(text)
-    if parsed["error"]:
-        if parsed["error_type"] == "parser":
-            raise UserError(f"The query is not valid: {parsed['error_message']}.")
+    parsed_query = parse_json(text)
+    if parsed_query["error"]:
+        if parsed_query["error_type"] == "parser":
+            raise UserError(f"The query is not valid: {parsed_query['error_message']}.")
         raise UserError(
             "This connection only reads, and the statement is no query.",
             remedy="Write a SELECT; HiveAcidSqlOperator and `hiveacid sql` run all statements.",
         )
-    nodes = list(_nodes(parsed["statements"]))
+    nodes = list(_nodes(parsed_query["statements"]))
     defined = {
-        each["key"].lower() for node in nodes for each in node.get("cte_map", {}).get("map", ())
+        entry["key"].lower() for node in nodes for entry in node.get("cte_map", {}).get("map", ())
     }
     tables = [node for node in nodes if node.get("type") == "BASE_TABLE"]
     names = {(node["schema_name"].lower(), node["table_name"].lower()) for node in tables}

@@ -18,7 +18,8 @@ from pyarrow import dataset, fs
 
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn
-from hiveacid.orc.format.tail import ColumnRange, OrcTail, ranges_of
+from hiveacid.orc.format.tail import OrcTail
+from hiveacid.orc.values.column_bounds import ColumnRange, ranges_of
 from hiveacid.rules.schema import Decimal, HiveType, parse_type
 from hiveacid.tables.scan.columns import TableColumns
 
@@ -67,20 +68,20 @@ class RowFilter:
         """
         # An expression does not tell its columns. Its text has all their names.
         text = str(condition)
-        used = TableColumns(
-            [each for each in columns if _may_name(text, each.name)],
-            [each for each in keys if _may_name(text, each.name)],
+        used_columns = TableColumns(
+            [column for column in columns if _may_name(text, column.name)],
+            [key for key in keys if _may_name(text, key.name)],
             unit,
         )
         try:
-            used.schema.empty_table().filter(condition)
+            used_columns.schema.empty_table().filter(condition)
         except (pa.ArrowException, NotImplementedError, TypeError) as error:
-            names = ", ".join(each.name for each in (*columns, *keys))
+            names = ", ".join(column.name for column in (*columns, *keys))
             raise UserError(
                 f"The filter {text} cannot be evaluated: {error}",
                 remedy=f"Compare columns with values of their types. The columns are {names}.",
             ) from error
-        return cls(condition, used)
+        return cls(condition, used_columns)
 
     def matching(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the matching rows of a batch."""
@@ -105,33 +106,35 @@ class RowFilter:
 
     def stripes(self, tail: OrcTail) -> list[bool]:
         """Return for each stripe of a file whether it may have matching rows."""
-        known: list[list[Expression]] = [[] for _ in tail.stripes]
+        conditions: list[list[Expression]] = [[] for _ in tail.stripes]
         schema = self.columns.schema
         for column in self.columns.columns:
             hive_type = parse_type(column.type)
             kind = schema.field(column.name).type
-            for about, bounds in zip(known, ranges_of(tail, column.name, hive_type), strict=True):
+            for about, bounds in zip(
+                conditions, ranges_of(tail, column.name, hive_type), strict=True
+            ):
                 about.extend(_within(column.name, bounds, hive_type, kind))
-        return self._may_match(list(map(_all_of, known)))
+        return self._may_match(list(map(_all_of, conditions)))
 
-    def _may_match(self, known: Sequence[Expression]) -> list[bool]:
+    def _may_match(self, conditions: Sequence[Expression]) -> list[bool]:
         """Return for each of some sets of rows whether it may have matches, if something is known."""
         format, files = dataset.ParquetFileFormat(), fs.LocalFileSystem()
         fragments = [
             format.make_fragment(str(number), files, partition_expression=about)
-            for number, about in enumerate(known)
+            for number, about in enumerate(conditions)
         ]
         whole = dataset.FileSystemDataset(fragments, self.columns.schema, format, files)
-        kept = {int(fragment.path) for fragment in whole.get_fragments(self.condition)}
-        return [number in kept for number in range(len(known))]
+        matching_numbers = {int(fragment.path) for fragment in whole.get_fragments(self.condition)}
+        return [number in matching_numbers for number in range(len(conditions))]
 
 
 def _may_name(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def _all_of(known: Iterator[Expression] | Sequence[Expression]) -> Expression:
-    return reduce(and_, known, pc.scalar(True))
+def _all_of(conditions: Iterator[Expression] | Sequence[Expression]) -> Expression:
+    return reduce(and_, conditions, pc.scalar(True))
 
 
 def _equal(name: str, value: pa.Scalar) -> Expression:

@@ -5,15 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
+from hiveacid.orc.row_keys.row_id_set import Mask, RowIds, RowIdSet, contained
 from hiveacid.rules.directory import AcidDirectory, Rules, SyntheticIds, synthetic_ids, written_by
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import Base, Delta, delete_applies, may_delete
@@ -23,7 +23,7 @@ from hiveacid.rules.write_ids import CompactorWriteIdList, ValidWriteIdList, Wri
 from hiveacid.storage.folder import ReadOnlyStorage
 from hiveacid.storage.listing import DataFile, data_files, read_tail
 from hiveacid.tables.scan.columns import TableColumns
-from hiveacid.tables.scan.orc_file import OrcFile, shares_of
+from hiveacid.tables.scan.orc_file import OrcFile, are_valid, shares_of
 from hiveacid.tables.scan.parquet_file import ParquetFile
 from hiveacid.tables.scan.row_filter import StripeChoice
 
@@ -37,61 +37,23 @@ from hiveacid.tables.scan.row_filter import StripeChoice
 # Rows of a file without a bucket number in its name have no row ids; nothing can delete them.
 _NO_BUCKET = -1
 
-Int64s = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
-
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Some visible rows: the three parts of their row ids, and the table's own columns.
+    """Some visible rows: their row ids, and the table's own columns.
 
     Timestamps are of the type that ``hiveacid.tables.scan.times`` has for them.
     """
 
-    write_ids: Int64s
-    buckets: Int64s
-    rows: Int64s
+    ids: RowIds
     columns: pa.RecordBatch
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.ids.rows)
 
     def row_ids(self) -> list[RowId]:
         """Spell out the row ids."""
-        parts = (self.write_ids.tolist(), self.buckets.tolist(), self.rows.tolist())
-        return [RowId(*key) for key in zip(*parts, strict=True)]
-
-
-class DeleteEvents:
-    """The delete events of one file, found by the key of the row they delete."""
-
-    def __init__(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> None:
-        order = np.lexsort((rows, buckets, write_ids))
-        write_ids, buckets, rows = write_ids[order], buckets[order], rows[order]
-        self._rows = {
-            (int(write_ids[start]), int(buckets[start])): rows[start:end]
-            for start, end in _runs(write_ids, buckets)
-        }
-
-    def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
-
-    def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
-        """Return for each of these rows of one write id and bucket property whether it is deleted."""
-        deleted = self._rows.get((write_id, bucket))
-        if deleted is None:
-            return np.zeros(len(rows), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(deleted, rows), len(deleted) - 1)
-        hits: Bools = deleted[at] == rows
-        return hits
-
-    def mask(self, write_ids: Int64s, buckets: Int64s, rows: Int64s) -> Bools:
-        """Return for each of some rows whether it is deleted."""
-        hits = np.zeros(len(rows), np.bool_)
-        for write_id, bucket in {*zip(write_ids.tolist(), buckets.tolist(), strict=True)}:
-            own = (write_ids == write_id) & (buckets == bucket)
-            hits[own] = self.hits(write_id, bucket, rows[own])
-        return hits
+        return [RowId(*key) for key in zip(*(part.tolist() for part in self.ids), strict=True)]
 
 
 def visible_rows(
@@ -155,13 +117,13 @@ class VisibleRows:
         self, files: Iterable[DataFile]
     ) -> list[tuple[DataFile, Callable[[], Iterator[RowBatch]]]]:
         """Return the files beside the functions that read them; see ``readers``."""
-        return [(each[0].file, partial(self._read, *each)) for each in self._plan(files)]
+        return [(share[0].file, partial(self._read, *share)) for share in self._plan(files)]
 
     def readers_without_ids(
         self, files: Iterable[DataFile]
     ) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
         """Return functions that read the columns of rows without row ids; see ``readers``."""
-        return [partial(self._read_columns, *each) for each in self._plan(files)]
+        return [partial(self._read_columns, *share) for share in self._plan(files)]
 
     def count(self, files: Iterable[DataFile]) -> int:
         """Count the rows of some files, by their footers where no row can be invisible.
@@ -170,16 +132,16 @@ class VisibleRows:
             files: See ``readers``.
         """
         by_footer: dict[str, int | None] = {}
-        counted = 0
+        row_count = 0
         for share, events in self._plan(files):
             path = share.file.path
             if share.ids is None and not share.applied and path not in by_footer:
-                opened = OrcFile(self.storage, share.file, self.stored)
-                by_footer[path] = opened.count(self.write_ids)
-                counted += by_footer[path] or 0
+                orc_file = OrcFile(self.storage, share.file, self.stored)
+                by_footer[path] = orc_file.count(self.write_ids)
+                row_count += by_footer[path] or 0
             if by_footer.get(path) is None:
-                counted += sum(map(len, self._read(share, events)))
-        return counted
+                row_count += sum(map(len, self._read(share, events)))
+        return row_count
 
     def _plan(self, files: Iterable[DataFile]) -> Iterator[tuple["_FileShare", "_SharedEvents"]]:
         """Return the shares of the files of rows, and all delete events."""
@@ -192,42 +154,42 @@ class VisibleRows:
             else:
                 data.setdefault(bucket, []).append(file)
         ids = self._synthetic_ids([file for group in data.values() for file in group if file.raw])
-        needed: dict[DataFile, list[DataFile]] = {}
+        deletes_by_file: dict[DataFile, list[DataFile]] = {}
         for bucket in sorted(data):
             near = [
-                (delete, own)
-                for delete, own in deletes
-                if may_delete(own.bucket, bucket, clustered=self.clustered)
+                (delete, delete_file)
+                for delete, delete_file in deletes
+                if may_delete(delete_file.bucket, bucket, clustered=self.clustered)
             ]
             for file in data[bucket]:
                 # Hive 3 applies every delete delta to every file.
-                needed[file] = [
-                    own
-                    for delete, own in near
+                deletes_by_file[file] = [
+                    delete_file
+                    for delete, delete_file in near
                     if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
                 ]
         shares = [
-            _FileShare(file, choice, applied, ids.get(file.path))
-            for file, applied in needed.items()
+            _FileShare(file, choice, applied_deletes, ids.get(file.path))
+            for file, applied_deletes in deletes_by_file.items()
             # The rows of files without row ids are counted from the first one.
             for choice in (shares_of(file, self.choice) if file.path not in ids else [None])
         ]
-        events = _SharedEvents(self, Counter(file for each in shares for file in each.applied))
+        events = _SharedEvents(self, Counter(file for share in shares for file in share.applied))
         for share in shares:
             yield share, events
 
     def _read(self, share: "_FileShare", events: "_SharedEvents") -> Iterator[RowBatch]:
-        with events.of(share.applied) as known:
+        with events.of(share.applied) as delete_events:
             reader = replace(self, choice=share.choice)
-            yield from reader.of_file(share.file, known, share.ids)
+            yield from reader.of_file(share.file, delete_events, share.ids)
 
     def _read_columns(
         self, share: "_FileShare", events: "_SharedEvents"
     ) -> Iterator[pa.RecordBatch]:
         rows = None
         if self.columns is not None and share.ids is None and not share.applied:
-            opened = OrcFile(self.storage, share.file, self.stored, share.choice)
-            rows = opened.without_ids(self.columns, self.write_ids)
+            orc_file = OrcFile(self.storage, share.file, self.stored, share.choice)
+            rows = orc_file.without_ids(self.columns, self.write_ids)
         if rows is not None:
             yield from rows
         else:
@@ -235,7 +197,7 @@ class VisibleRows:
                 yield batch.columns
 
     def of_file(
-        self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None
+        self, file: DataFile, deletes: Sequence[RowIdSet], ids: SyntheticIds | None = None
     ) -> Iterator[RowBatch]:
         """Read the rows of one file.
 
@@ -247,28 +209,27 @@ class VisibleRows:
         for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
             yield from _visible(batch, keep, deletes)
 
-    def events(self, file: DataFile, held: int = 0) -> DeleteEvents:
-        """Read the visible delete events of one file.
+    def events(self, file: DataFile, event_count: int = 0) -> RowIdSet:
+        """Read the row ids in the visible delete events of one file.
 
         Args:
             file: The file.
-            held: The events of other files that the process holds.
+            event_count: The events of other files that the process holds.
 
         Raises:
             SparkNeeded: There are more than the process holds.
         """
-        empty = np.empty(0, dtype=np.int64)
-        parts = [(empty, empty, empty)]
-        for batch in self._open(file).keyed([]):
-            *key, current = batch.key
-            keep = are_valid(current, self.write_ids)
-            parts.append((key[0][keep], key[1][keep], key[2][keep]))
-            held += len(parts[-1][0])
-            if self.most_events is not None and held > self.most_events:
-                raise SparkNeeded(
-                    f"more than {self.most_events:,} deletes in {self.storage.location}"
-                )
-        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+        def counted(held: int) -> Iterator[RowIds]:
+            for ids in self._open(file).events(self.write_ids):
+                held += len(ids.rows)
+                if self.most_events is not None and held > self.most_events:
+                    raise SparkNeeded(
+                        f"more than {self.most_events:,} deletes in {self.storage.location}"
+                    )
+                yield ids
+
+        return RowIdSet(counted(event_count))
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
         """Return the row ids of files that do not store them, by path."""
@@ -276,21 +237,20 @@ class VisibleRows:
         for file in raw:
             tail = read_tail(self.storage, file.path, file.size)
             rows.setdefault(file.directory, {})[file.path] = tail.rows
-        counted = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
-        return {ids.path: ids for group in counted for ids in group}
+        groups = (synthetic_ids(group, *written_by(parent)) for parent, group in rows.items())
+        return {ids.path: ids for group in groups for ids in group}
 
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.stored)
 
-    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
+    def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Mask]]:
         """The rows of a file that has row ids, and which of them were written visibly."""
-        opened = OrcFile(self.storage, file, self.stored, self.choice)
-        for batch in opened.keyed(self.columns):
-            write_ids, buckets, numbers, current = batch.key
-            rows = RowBatch(write_ids, buckets, numbers, batch.columns)
-            yield rows, are_valid(current, self.write_ids)
+        orc_file = OrcFile(self.storage, file, self.stored, self.choice)
+        for batch in orc_file.keyed(self.columns):
+            rows = RowBatch(batch.ids, batch.columns)
+            yield rows, are_valid(batch.current, self.write_ids)
 
-    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Bools]]:
+    def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Mask]]:
         """The rows of a file without row ids, all visible, with the ids that Hive counts."""
         first = ids.first_row
         for columns in self._open(file).flat(self.columns):
@@ -299,7 +259,7 @@ class VisibleRows:
             bucket = np.full(rows, _NO_BUCKET if ids.bucket is None else ids.bucket, np.int64)
             number = np.arange(first, first + rows, dtype=np.int64)
             first += rows
-            yield RowBatch(write_id, bucket, number, columns), np.ones(rows, np.bool_)
+            yield RowBatch(RowIds(write_id, bucket, number), columns), np.ones(rows, np.bool_)
 
 
 class _FileShare(NamedTuple):
@@ -324,11 +284,11 @@ class _SharedEvents:
     def __init__(self, rows: VisibleRows, uses: Mapping[DataFile, int]) -> None:
         self._visible = rows
         self._left = dict(uses)
-        self._known: dict[DataFile, DeleteEvents] = {}
+        self._known: dict[DataFile, RowIdSet] = {}
         self._locks = {file: Lock() for file in uses}
 
     @contextmanager
-    def of(self, files: Sequence[DataFile]) -> Iterator[list[DeleteEvents]]:
+    def of(self, files: Sequence[DataFile]) -> Iterator[list[RowIdSet]]:
         """Use the events of some files."""
         yield [self._take(file) for file in files]
         for file in files:
@@ -337,47 +297,23 @@ class _SharedEvents:
                 if not self._left[file]:
                     del self._known[file]
 
-    def _take(self, file: DataFile) -> DeleteEvents:
+    def _take(self, file: DataFile) -> RowIdSet:
         with self._locks[file]:
             if file not in self._known:
-                held = sum(map(len, [*self._known.values()]))
-                self._known[file] = self._visible.events(file, held)
+                event_count = sum(map(len, [*self._known.values()]))
+                self._known[file] = self._visible.events(file, event_count)
             return self._known[file]
 
 
-def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
+def _visible(batch: RowBatch, keep: Mask, deletes: Sequence[RowIdSet]) -> Iterator[RowBatch]:
     """Yield the remaining rows of a batch."""
-    for start, end in _runs(batch.write_ids, batch.buckets):
-        for events in deletes:
-            keep[start:end] &= ~events.hits(
-                int(batch.write_ids[start]), int(batch.buckets[start]), batch.rows[start:end]
-            )
+    keep &= ~contained(batch.ids, deletes)
     if not keep.any():
         return
     if keep.all():
         yield batch
         return
-    columns = batch.columns.filter(pa.array(keep))
-    keys = (batch.write_ids[keep], batch.buckets[keep], batch.rows[keep])
-    yield RowBatch(*keys, columns)
-
-
-def are_valid(current: Int64s, write_ids: WriteIdList) -> Bools:
-    """Return for each row whether its write id is visible; most files have a single write id."""
-    if len(current) and (current == current[0]).all():
-        return np.full(len(current), write_ids.is_valid(int(current[0])))
-    distinct, which = np.unique(current, return_inverse=True)
-    visible = np.array([write_ids.is_valid(int(w)) for w in distinct], dtype=np.bool_)
-    return visible[which]
-
-
-def _runs(write_ids: Int64s, buckets: Int64s) -> Iterator[tuple[int, int]]:
-    """Cut rows into runs of equal write id and bucket property: few, since files are sorted."""
-    if not len(write_ids):
-        return
-    cuts = np.flatnonzero((np.diff(write_ids) != 0) | (np.diff(buckets) != 0)) + 1
-    edges = [0, *cuts.tolist(), len(write_ids)]
-    yield from pairwise(edges)
+    yield RowBatch(batch.ids.only(keep), batch.columns.filter(pa.array(keep)))
 
 
 # Rows as stored in a file, with their ids if present, and as converted for the table.
@@ -468,13 +404,13 @@ class TablePart:
 
     def rows(
         self,
-        wanted: TableColumns,
+        columns: TableColumns,
         choice: StripeChoice | None = None,
         *,
         needs_ids: bool = True,
     ) -> Iterator[Rows]:
         """Read the rows; see ``readers``."""
-        for read in self.readers(wanted, choice, needs_ids=needs_ids):
+        for read in self.readers(columns, choice, needs_ids=needs_ids):
             yield from read()
 
     def readers(

@@ -1,4 +1,4 @@
-"""TableScan: a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
+"""The rows of a table for Arrow, pandas, DuckDB and Polars, without Spark and without Java."""
 
 import atexit
 import os
@@ -94,10 +94,10 @@ class _Run(Generic[T]):
 
     def items(self) -> Iterator[T]:
         """Return the items as they come."""
-        while (got := self._queue.get()) is not None:
-            if isinstance(got, BaseException):
-                raise got
-            yield got[0]
+        while (entry := self._queue.get()) is not None:
+            if isinstance(entry, BaseException):
+                raise entry
+            yield entry[0]
 
     def stop(self) -> None:
         """End the thread after its current item."""
@@ -136,14 +136,6 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
     the table as of the request for its first batch. If the metastore has aborted the transaction, or
     the table was replaced, the call raises TransactionAborted or TableReplaced: more than 16 MB of
     rows may be returned before, and must not be used then.
-
-    DuckDB and Polars query a scan directly. They read only the columns that a query needs, and skip
-    partitions and stripes without rows that its conditions can select::
-
-        orders = TableScan("sales.orders", "thrift://hms:9083")
-        duckdb.sql("SELECT sum(price) FROM orders WHERE country = 'de'")
-        polars.scan_pyarrow_dataset(orders).filter(polars.col("id") == 7).collect()
-        pyarrow.table(orders)
 
     Args:
         name: The table, ``"database.table"``.
@@ -222,6 +214,24 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
 
         return self.to_arrow().to_pandas(types_mapper=ArrowDtype)
 
+    def to_polars(self) -> Any:
+        """Read all rows into a Polars frame; see ``batches``."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, name: str, connection: Any = None) -> Any:
+        """Return a connection of DuckDB in which a view reads these rows.
+
+        Args:
+            name: The name of the view.
+            connection: The connection; by default a new one in memory.
+        """
+        import duckdb
+
+        connection = duckdb.connect() if connection is None else connection
+        return connection.register(name, self)
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows, for all that understands Arrow."""
         return self.batches().__arrow_c_stream__(requested_schema)
@@ -243,14 +253,22 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         """
         if columns is not None and not isinstance(columns, list | tuple):
             raise UserError("A scan has columns, without expressions of them.")
-        both = [each for each in (self._filter, filter) if each is not None]
+        conditions = [
+            condition_part
+            for condition_part in (self._filter, filter)
+            if condition_part is not None
+        ]
         names = self._columns if columns is None else columns
-        read = partial(self._read, names, both[0] & both[1] if both[1:] else next(iter(both), None))
-        return RowScanner(read, None if both else partial(self._count, names))
+        read = partial(
+            self._read,
+            names,
+            conditions[0] & conditions[1] if conditions[1:] else next(iter(conditions), None),
+        )
+        return RowScanner(read, None if conditions else partial(self._count, names))
 
     def filter(self, expression: Expression) -> NoReturn:
         """Refuse a filter after the scan was made."""
-        _refuse("filter", "Give the filter to TableScan(…, filter=…).")
+        _refuse("filter", "Give the filter to scan(filter=…).")
 
     def get_fragments(self, filter: Expression | None = None) -> NoReturn:
         """Refuse to show the files, whose rows may have been deleted."""
@@ -307,18 +325,20 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             _, schema = columns_of(table, names, self._unit)
             yield schema
             rows = self._filter_of(table, condition)
-            needed = [*schema.names, *(() if rows is None else rows.columns.schema.names)]
+            needed_names = [*schema.names, *(() if rows is None else rows.columns.schema.names)]
             # Files are not read without columns.
-            wanted, _ = columns_of(table, needed or [table.columns[0].name], self._unit)
+            columns_to_read, _ = columns_of(
+                table, needed_names or [table.columns[0].name], self._unit
+            )
             parts = in_threads(visible.part, visible.partitions)
             readers = [
                 partial(_selected, read, schema.names, rows)
                 for part in parts
-                for read in part.readers(wanted, rows, needs_ids=False)
+                for read in part.readers(columns_to_read, rows, needs_ids=False)
             ]
             size = sum(file.size for part in parts for file in part.files)
             if size < _SMALL_BYTES * len(readers) and all(
-                isinstance(each.storage, LocalStorage) for each in visible.partitions
+                isinstance(partition.storage, LocalStorage) for partition in visible.partitions
             ):
                 batches: Iterator[Any] = chain.from_iterable(read() for read in readers)
             else:
@@ -352,9 +372,9 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
         self, condition: Expression | None, table: HiveTable, names: Sequence[str]
     ) -> Sequence[str]:
         if self._partitions is not None:
-            if unknown := sorted({*self._partitions} - {*names}):
+            if unknown_names := sorted({*self._partitions} - {*names}):
                 raise UserError(
-                    f"{table.ref.full_name} has no partition {', '.join(unknown)}.",
+                    f"{table.ref.full_name} has no partition {', '.join(unknown_names)}.",
                     remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
                 )
             names = [name for name in names if name in self._partitions]
@@ -363,7 +383,9 @@ class TableScan(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types.
             return names
         keys = [key.name for key in table.partition_keys]
         values = ([value for _, value in parse_partition_name(name)] for name in names)
-        may_match = rows.partitions([dict(zip(keys, each, strict=True)) for each in values])
+        may_match = rows.partitions(
+            [dict(zip(keys, values_of_partition, strict=True)) for values_of_partition in values]
+        )
         return [name for name, is_read in zip(names, may_match, strict=True) if is_read]
 
 
@@ -395,13 +417,13 @@ class RowScanner:
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows."""
         with self.to_reader() as reader:
-            found: list[pa.RecordBatch] = []
+            slices: list[pa.RecordBatch] = []
             for batch in reader:
-                found.append(batch.slice(0, num_rows))
-                num_rows -= len(found[-1])
+                slices.append(batch.slice(0, num_rows))
+                num_rows -= len(slices[-1])
                 if num_rows <= 0:
                     break
-            return pa.Table.from_batches(found, reader.schema)
+            return pa.Table.from_batches(slices, reader.schema)
 
 
 def _restored(state: dict[str, Any]) -> TableScan:
@@ -419,32 +441,36 @@ def _selected(
 
 
 def _refuse(method: str, remedy: str = "Call to_arrow().") -> NoReturn:
-    raise UserError(f"A TableScan has no method {method}.", remedy=remedy)
+    raise UserError(f"A scan has no method {method}.", remedy=remedy)
 
 
 def columns_of(
-    table: HiveTable, asked: Sequence[str] | None, unit: str
+    table: HiveTable, requested: Sequence[str] | None, unit: str
 ) -> tuple[TableColumns, pa.Schema]:
     """Return the columns to read from a table, and the schema in the requested order.
 
     Args:
         table: The table.
-        asked: The names of the columns, in any case; by default all.
+        requested: The names of the columns, in any case; by default all.
         unit: The unit of timestamps.
 
     Raises:
         UnknownColumn: The table lacks a requested column.
     """
-    known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
-    names = list(known) if asked is None else [name.lower() for name in asked]
-    if unknown := [name for name in names if name not in known]:
+    columns_by_name = {
+        column.name.lower(): column for column in (*table.columns, *table.partition_keys)
+    }
+    names = list(columns_by_name) if requested is None else [name.lower() for name in requested]
+    if unknown_names := [name for name in names if name not in columns_by_name]:
         raise UnknownColumn(
-            f"{table.ref.full_name} has no column {', '.join(unknown)}.",
-            remedy=f"Its columns are {', '.join(each.name for each in known.values())}.",
+            f"{table.ref.full_name} has no column {', '.join(unknown_names)}.",
+            remedy=f"Its columns are {', '.join(column.name for column in columns_by_name.values())}.",
         )
-    wanted = TableColumns(
+    table_columns = TableColumns(
         [column for column in table.columns if column.name.lower() in names],
         [key for key in table.partition_keys if key.name.lower() in names],
         unit,
     )
-    return wanted, pa.schema([wanted.schema.field(known[name].name) for name in names])
+    return table_columns, pa.schema(
+        [table_columns.schema.field(columns_by_name[name].name) for name in names]
+    )

@@ -244,9 +244,9 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
     """
     seconds, nanos = (_numbers(part) for part in (array.field(0), array.field(1)))
     per_second = _PER_SECOND[unit]
-    known = seconds[~np.asarray(array.is_null())]
+    present_seconds = seconds[~np.asarray(array.is_null())]
     limit = (1 << 63) // per_second - 1
-    if len(known) and not -limit < known.min() <= known.max() < limit:
+    if len(present_seconds) and not -limit < present_seconds.min() <= present_seconds.max() < limit:
         raise UnsupportedFile(
             "There is a timestamp before 1677 or after 2262, which has no number of nanoseconds.",
             remedy="Ask for microseconds.",
@@ -262,9 +262,9 @@ def today(days: pa.Array) -> pa.Array:
     first = compute.min(numbers).as_py()
     if first is None or first >= FIRST_GREGORIAN_DAY:
         return days
-    counted = _numbers(numbers)
+    day_numbers = _numbers(numbers)
     mask = np.asarray(days.is_null())
-    return pa.array(_rebased(counted).astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
+    return pa.array(_rebased(day_numbers).astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
 
 
 def _rebased(days: Int64s) -> Int64s:
@@ -354,8 +354,8 @@ def _in_known_years(moments: Int64s) -> Int64s:
     like = years.copy()
     for year in range(_LAST_KNOWN_YEAR - 27, _LAST_KNOWN_YEAR + 1):
         first = _start_of(np.array([year, year + 1]))
-        same = (first[0] // _DAY % 7 == weekday) & ((first[1] - first[0]) // _DAY - 365 == leap)
-        like[same & (years > _LAST_KNOWN_YEAR)] = year
+        is_alike = (first[0] // _DAY % 7 == weekday) & ((first[1] - first[0]) // _DAY - 365 == leap)
+        like[is_alike & (years > _LAST_KNOWN_YEAR)] = year
     return moments - starts + _start_of(like)
 
 
@@ -379,8 +379,8 @@ def _changed(array: pa.Array, change: Callable[[pa.Array], pa.Array | None]) -> 
     """Return an array with some of its nested arrays replaced."""
     if not _has_times(array.type):
         return array
-    if (changed := change(array)) is not None:
-        return changed
+    if (changed_array := change(array)) is not None:
+        return changed_array
     if types.is_struct(array.type):
         parts = [_changed(array.field(number), change) for number in range(array.type.num_fields)]
         fields = [field.with_type(part.type) for field, part in zip(array.type, parts, strict=True)]

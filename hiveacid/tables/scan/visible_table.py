@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hiveacid.errors import NotTransactional, UnsupportedTable
+from hiveacid.errors import UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import (
     HivePartition,
     HiveTable,
@@ -147,13 +147,13 @@ def snapshot_of(
         partitions: Selects from the names of all partitions; by default all.
 
     Raises:
-        NotTransactional: The table is not transactional.
+        WrongTableKind: The table is not transactional.
         TableReplaced: The table was replaced meanwhile.
         TransactionAborted: The metastore has aborted the read.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref.full_name} is not a transactional table.")
+        raise WrongTableKind(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
         current = txn.definitions.current(table)
         yield see_table(client, txn, current, rules, as_of, partitions)
@@ -224,12 +224,12 @@ def _partitions_of_table(
 ) -> list[PartitionDirectory]:
     if not table.partition_keys:
         return [_directory_of(table, None)]
-    return [_directory_of(table, each) for each in client.get_partitions(table, names)]
+    return [_directory_of(table, partition) for partition in client.get_partitions(table, names)]
 
 
 def _directory_of(table: HiveTable, partition: HivePartition | None) -> PartitionDirectory:
     require_orc(table, partition)
-    stored: Any = table.raw if partition is None else partition.raw
+    definition: Any = table.raw if partition is None else partition.raw
     return PartitionDirectory(
         name=None if partition is None else partition.name,
         values={
@@ -239,6 +239,6 @@ def _directory_of(table: HiveTable, partition: HivePartition | None) -> Partitio
             )
         },
         storage=Storage.of(table.folder if partition is None else partition.folder),
-        format=StorageFormat.of(stored.sd.serdeInfo.serializationLib, table.ref.full_name),
+        format=StorageFormat.of(definition.sd.serdeInfo.serializationLib, table.ref.full_name),
         clustered=bool(clustering_columns(table, partition)),
     )

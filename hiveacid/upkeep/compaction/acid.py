@@ -74,10 +74,10 @@ class AcidCompactor(PartitionCompactor):
     def require_possible(self) -> None:
         """See the base class."""
 
-    def write(self, planned: PlannedCompaction) -> None:
+    def write(self, compaction: PlannedCompaction) -> None:
         """See the base class."""
-        plan = planned.plan
-        files = list(self._counted(planned))
+        plan = compaction.plan
+        files = list(self._counted(compaction))
         rows = [file for file in files if not file.constraints.is_delete]
         events = [file for file in files if file.constraints.is_delete]
         census = self._take_census(plan, rows, events)
@@ -90,12 +90,12 @@ class AcidCompactor(PartitionCompactor):
         if plan.deletes is not None:
             self.events += self._balance(plan.deletes, events, census)
 
-    def sort(self, bucket: BucketInputs, why: str, out: Folder) -> tuple[StagedFile, Tally]:
+    def sort(self, bucket: BucketInputs, reason: str, out: Folder) -> tuple[StagedFile, Tally]:
         """Write a bucket whose stripes can be neither copied nor decoded one by one.
 
         Args:
             bucket: The bucket.
-            why: The reason.
+            reason: The reason.
             out: The folder of the file.
 
         Returns:
@@ -104,7 +104,7 @@ class AcidCompactor(PartitionCompactor):
         Raises:
             SparkNeeded: Rows are sorted by Spark only.
         """
-        raise SparkNeeded(f"Bucket {bucket.bucket} of {self.name} must be sorted: {why}")
+        raise SparkNeeded(f"Bucket {bucket.bucket} of {self.name} must be sorted: {reason}")
 
     def file_name(self, number: int) -> str:
         """See the base class."""
@@ -128,9 +128,9 @@ class AcidCompactor(PartitionCompactor):
         layout = common_layout(notes.get(name, {}) for name in sources)
         return {} if layout is None else layout.to_note()
 
-    def _counted(self, planned: PlannedCompaction) -> Iterator[CountedFile]:
+    def _counted(self, compaction: PlannedCompaction) -> Iterator[CountedFile]:
         """The input files, with the declared properties of their rows."""
-        for bucket, file in self._input_files(planned):
+        for bucket, file in self._input_files(compaction):
             yield CountedFile(bucket, file, self._constraints(file.directory, bucket))
 
     def _constraints(self, directory: Base | Delta, bucket: int) -> RowConstraints:
@@ -146,12 +146,12 @@ class AcidCompactor(PartitionCompactor):
         """The files with the delete events that are applied to a bucket."""
         if plan.type is not CompactionType.MAJOR:
             return ()
-        applied = [
+        files_with_events = [
             event
             for event in events
             if may_delete(event.bucket, bucket, clustered=self.planner.clustered)
         ]
-        return tuple(sorted(applied, key=lambda file: file.bucket))
+        return tuple(sorted(files_with_events, key=lambda file: file.bucket))
 
     def _take_census(
         self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
@@ -182,11 +182,11 @@ class AcidCompactor(PartitionCompactor):
                 self.table.mapped_columns,
             )
         ]
-        done = self.tasks.run(count_files, tasks, effort=self.effort_of_copying)
+        censuses_of_tasks = self.tasks.run(count_files, tasks, effort=self.effort_of_copying)
         return {
-            counted: stripes
-            for task, censuses in zip(tasks, done, strict=True)
-            for counted, stripes in zip(task.counted, censuses, strict=True)
+            counted_file: stripes
+            for task, censuses in zip(tasks, censuses_of_tasks, strict=True)
+            for counted_file, stripes in zip(task.counted, censuses, strict=True)
         }
 
     def _balance(
@@ -203,7 +203,7 @@ class AcidCompactor(PartitionCompactor):
         read: dict[int, list[StripeCensus]] = {}
         for file in files:
             read.setdefault(file.bucket, []).extend(census[file])
-        staged = self.staged(directory)
+        staged_files = self.staged(directory)
         root = self.folder("").root
         tasks = [
             RecountTask(
@@ -212,25 +212,27 @@ class AcidCompactor(PartitionCompactor):
                 self._constraints(directory, file.bucket),
                 {stripe.fingerprint: stripe for stripe in read.get(file.bucket, ())},
             )
-            for file in staged
+            for file in staged_files
         ]
         recounted = self.tasks.run(recount_file, tasks, effort=self.effort_of_copying)
-        written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
+        written_stripes = {
+            file.bucket: stripes for file, stripes in zip(staged_files, recounted, strict=True)
+        }
         total = Balance()
-        for bucket in sorted({*read, *written}):
-            what = f"Bucket {bucket} of {self.name}"
-            stripes = written.get(bucket, ())
-            balanced = balance(read.get(bucket, ()), stripes, Tally(), what)
+        for bucket in sorted({*read, *written_stripes}):
+            subject = f"Bucket {bucket} of {self.name}"
+            stripes = written_stripes.get(bucket, ())
+            balanced = balance(read.get(bucket, ()), stripes, Tally(), subject)
             lives = balanced.read.rows - balanced.aborted.rows
             if self._is_delete(directory) and lives != balanced.written.rows:
-                again = RepetitionTask(
+                repetition = RepetitionTask(
                     self.storage.location,
                     tuple(file.file for file in files if file.bucket == bucket),
                     self.compaction.write_ids.aborted,
                 )
-                (repeated,) = self.tasks.run(count_repeated, [again])
+                (repeated,) = self.tasks.run(count_repeated, [repetition])
                 balanced = replace(balanced, repeated=repeated)
-            balanced.check(what)
+            balanced.check(subject)
             total += balanced
         return total
 
@@ -252,9 +254,9 @@ class AcidCompactor(PartitionCompactor):
         )
 
         def files(
-            counted: Sequence[CountedFile], bucket: int | None = None
+            counted_files: Sequence[CountedFile], bucket: int | None = None
         ) -> tuple[InputFile, ...]:
-            return tuple(file.file for file in counted if bucket in (None, file.bucket))
+            return tuple(file.file for file in counted_files if bucket in (None, file.bucket))
 
         return (
             [
@@ -271,9 +273,9 @@ class AcidCompactor(PartitionCompactor):
             ],
         )
 
-    def _input_files(self, planned: PlannedCompaction) -> Iterator[tuple[int, InputFile]]:
+    def _input_files(self, compaction: PlannedCompaction) -> Iterator[tuple[int, InputFile]]:
         """The input files, all with row ids, and the numbers of their buckets."""
-        files = self.planner.acid_files(planned)
+        files = self.planner.acid_files(compaction)
         self.bytes_read = sum(file.size for file in files)
         # Row ids are added under the current names; other files are checked when they are counted.
         raw = [file for file in files if file.raw]
@@ -309,8 +311,8 @@ class AcidCompactor(PartitionCompactor):
             RowIdTask(
                 root, ids, directory or Base(CONVERTED_BASE), self.table.mapped_columns, folder
             )
-            for directory, counted in rows.items()
-            for ids in synthetic_ids(counted, *written_by(directory))
+            for directory, row_counts in rows.items()
+            for ids in synthetic_ids(row_counts, *written_by(directory))
             if ids.rows
         ]
         for task in tasks:
@@ -323,8 +325,8 @@ class AcidCompactor(PartitionCompactor):
                 )
         if tasks:
             self.phases.note(f"Giving row ids to the rows of {plural(len(tasks), 'file')}")
-        made = self.tasks.run(give_row_ids, tasks, effort=self.effort_of_copying)
-        return {task.ids.path: file for task, file in zip(tasks, made, strict=True)}
+        stamped_files = self.tasks.run(give_row_ids, tasks, effort=self.effort_of_copying)
+        return {task.ids.path: file for task, file in zip(tasks, stamped_files, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
         out = self.output(plan.inserts)
@@ -332,8 +334,8 @@ class AcidCompactor(PartitionCompactor):
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
         copying = self.effort_of_copying
-        planned = self.tasks.tried(partial(plan_bucket, out), inputs, effort=copying)
-        for bucket, tried in zip(inputs, planned, strict=True):
+        stripe_plans = self.tasks.tried(partial(plan_bucket, out), inputs, effort=copying)
+        for bucket, tried in zip(inputs, stripe_plans, strict=True):
             if isinstance(tried, OutOfOrder):
                 sorting[bucket] = tried
             elif isinstance(tried, CopiedBucket):
@@ -351,19 +353,19 @@ class AcidCompactor(PartitionCompactor):
             self.phases.note(
                 f"Writing {plural(stripes, 'stripe')} again in {plural(len(tasks), 'task')}"
             )
-        encoded: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
+        encoded_groups: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
         encoding = sum(task.group.bytes for task in tasks)
         tried_groups = self.tasks.tried(encode_group, tasks, effort=encoding)
-        for task, done in zip(tasks, tried_groups, strict=True):
-            if isinstance(done, BeyondArrow):
-                sorting[task.inputs] = done
+        for task, outcome in zip(tasks, tried_groups, strict=True):
+            if isinstance(outcome, BeyondArrow):
+                sorting[task.inputs] = outcome
             else:
-                encoded[task.inputs, task.group] = result_of(done)
+                encoded_groups[task.inputs, task.group] = result_of(outcome)
         assembling = [
             AssembleTask(
                 bucket,
                 stripe_plan,
-                tuple(encoded.get((bucket, p)) for p in stripe_plan.groups),
+                tuple(encoded_groups.get((bucket, p)) for p in stripe_plan.groups),
                 out,
             )
             for bucket, stripe_plan in plans.items()
@@ -372,8 +374,8 @@ class AcidCompactor(PartitionCompactor):
         assembled = self.tasks.run(assemble_bucket, assembling, effort=copying)
         for last, file in zip(assembling, assembled, strict=True):
             self._keep_rows(plan, last, file)
-        for bucket, why in sorting.items():
-            file, values = self.sort(bucket, why.what, out)
+        for bucket, error in sorting.items():
+            file, values = self.sort(bucket, error.what, out)
             self.values += values
             self.keep(plan.inserts, file)
 
@@ -397,10 +399,10 @@ class AcidCompactor(PartitionCompactor):
 
     def _keep_rows(self, plan: CompactionPlan, task: AssembleTask, file: StagedFile) -> None:
         """Keep a file, and record how it was made."""
-        for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
-            if encoded is None:
+        for group, encoded_group in zip(task.plan.groups, task.encoded, strict=True):
+            if encoded_group is None:
                 self.stripes_copied += len(group.stripes)
             else:
                 self.stripes_encoded += len(group.stripes)
-                self.values += encoded.done.values
+                self.values += encoded_group.done.values
         self.keep(plan.inserts, file)

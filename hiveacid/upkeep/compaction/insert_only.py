@@ -70,39 +70,39 @@ class InsertOnlyCompactor(PartitionCompactor):
         if self.order.by:
             raise SparkNeeded(f"The rows of {self.name} must be sorted.")
 
-    def write(self, planned: PlannedCompaction) -> None:
+    def write(self, compaction: PlannedCompaction) -> None:
         """See the base class."""
-        plan = planned.plan
+        plan = compaction.plan
         self._out = self.output(plan.inserts)
-        inputs = self.planner.flat_files(planned)
+        inputs = self.planner.flat_files(compaction)
         columns = self.table.mapped_columns
         if not self.format.is_text:
             files = [(file.path, file.size) for file in inputs]
             check_columns(self.storage, columns, self.format, files)
         tasks = self._grouped(inputs)
-        left = tasks
+        open_tasks = tasks
         copied: list[tuple[JoinTask, StagedFile]] = []
         if self.format is StorageFormat.ORC and not self.order.by:
-            left = []
-            for task, tried in zip(
+            open_tasks = []
+            for task, outcome in zip(
                 tasks,
                 self.tasks.tried(
                     partial(_copy_stripes, columns), tasks, effort=self.effort_of_copying
                 ),
                 strict=True,
             ):
-                if isinstance(tried, UnsupportedFile):
-                    self.phases.note(f"Writing {task.paths[0]} and others again: {tried.what}")
-                    left.append(task)
-                elif isinstance(tried, HiveAcidError):
-                    raise tried
+                if isinstance(outcome, UnsupportedFile):
+                    self.phases.note(f"Writing {task.paths[0]} and others again: {outcome.what}")
+                    open_tasks.append(task)
+                elif isinstance(outcome, HiveAcidError):
+                    raise outcome
                 else:
-                    file, stripes = tried
+                    file, stripes = outcome
                     self.stripes_copied += stripes
                     self.keep(plan.inserts, file)
                     copied.append((task, file))
         self._check_copies(copied)
-        for task in left:
+        for task in open_tasks:
             for file in self.write_again(task):
                 self.keep(plan.inserts, file)
         if not self.keeps(plan.inserts):
@@ -172,21 +172,21 @@ class InsertOnlyCompactor(PartitionCompactor):
             JoinTask(
                 self.storage.location,
                 number,
-                tuple(own),
+                tuple(group),
                 self._out,
-                tuple(self.noted_rows.get(file.path) for file in own),
+                tuple(self.noted_rows.get(file.path) for file in group),
             )
-            for number, own in sorted(groups.items())
+            for number, group in sorted(groups.items())
         ]
 
     def _bucket(self, file: FileStatus) -> int:
-        parsed = parse_file(file.path.rpartition("/")[2])
-        if parsed is None:
+        file_name = parse_file(file.path.rpartition("/")[2])
+        if file_name is None:
             raise UnsupportedFile(
                 f"{self.storage.location}/{file.path} has no bucket number in its name.",
                 remedy="Rewrite the partition with INSERT OVERWRITE.",
             )
-        return parsed.bucket
+        return file_name.bucket
 
 
 def format_of(table: HiveTable, partition: HivePartition | None) -> StorageFormat:
@@ -203,10 +203,10 @@ def _count_stripes(root: Location, path: str) -> Tally:
     """Count the stripes of a file, and their rows."""
     with Storage.of(root).open_input(path) as source:
         tail = OrcTail.read(source)
-        counted = (
+        tallies = (
             Tally(stripe.rows, digest_of_stripe(source, tail, stripe)) for stripe in tail.stripes
         )
-        return sum(counted, Tally())
+        return sum(tallies, Tally())
 
 
 def _copy_stripes(columns: MappedColumns, task: JoinTask) -> tuple[StagedFile, int]:
@@ -221,6 +221,6 @@ def _copy_stripes(columns: MappedColumns, task: JoinTask) -> tuple[StagedFile, i
             tail = replace(tail, types=with_column_names(tail.types, columns))
             parts.append(Part(source, readable(tail)))
         with staged_file(task.folder, OriginalFile(task.number, 0).name) as file:
-            written = assemble(parts, file.sink)
+            assembled = assemble(parts, file.sink)
     stripes = sum(len(part.tail.stripes) for part in parts)
-    return file.result(task.number, written.rows, written.bytes), stripes
+    return file.result(task.number, assembled.rows, assembled.bytes), stripes

@@ -103,11 +103,13 @@ class RowOrder:
         if table.kind is not TableKind.INSERT_ONLY:
             _require_own_row_ids(table, features)
         types = {column.name.lower(): parse_type(column.type) for column in table.columns}
-        wanted = [SortColumn.parse(text).name.lower() for text in self.by]
-        if unknown := [column for column in wanted if column not in types]:
-            raise UnknownColumn(f"{name} has no column {', '.join(unknown)} to sort by.")
+        sort_columns = [SortColumn.parse(text).name.lower() for text in self.by]
+        if unknown_columns := [column for column in sort_columns if column not in types]:
+            raise UnknownColumn(f"{name} has no column {', '.join(unknown_columns)} to sort by.")
         if nested := [
-            column for column in wanted if isinstance(types[column], Array | Map | Struct | Union)
+            column
+            for column in sort_columns
+            if isinstance(types[column], Array | Map | Struct | Union)
         ]:
             raise InvalidJob(
                 f"{name} cannot be sorted by {', '.join(nested)}: only columns of simple types have"
@@ -149,9 +151,9 @@ def require_no_buckets(table: HiveTable, partition: HivePartition | None = None)
         UnsupportedTable: The partition, or without one the table itself, has buckets.
     """
     if clustering_columns(table, partition):
-        what = str(table.ref) if partition is None else f"{table.ref}/{partition.name}"
+        subject = str(table.ref) if partition is None else f"{table.ref}/{partition.name}"
         raise UnsupportedTable(
-            f"{what} has buckets, which determine the file of each row: it cannot be rebalanced.",
+            f"{subject} has buckets, which determine the file of each row: it cannot be rebalanced.",
             remedy="Make it a major compaction.",
         )
 
@@ -224,10 +226,10 @@ class Planner:
         files = list_files(self.storage, self.owner)
         rules = Rules.of(self.features.hides_compactions)
         state = read_state(self.storage, files, self.write_ids, self.txns, rules=rules)
-        hidden = self.features.hides_compactions
+        hides_compactions = self.features.hides_compactions
         warnings: list[str] = []
         if self.is_flat:
-            if not hidden and type_ is CompactionType.MINOR:
+            if not hides_compactions and type_ is CompactionType.MINOR:
                 # Insert-only rows cannot be filtered: a concurrent reader would see rows of write
                 # ids that are open for the reader. A reader skips a base that is not completely
                 # visible to it.
@@ -244,7 +246,7 @@ class Planner:
             live = tuple(name for name in state.deltas if name not in dead)
             state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
         plan = self._choose(state, type_, files)
-        if not hidden and plan.deletes is not None:
+        if not hides_compactions and plan.deletes is not None:
             # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
             # in between: a concurrent reader would miss rows, or see deleted ones again.
             warnings.append(
@@ -267,25 +269,25 @@ class Planner:
         extent = (directory.min_write_id, directory.max_write_id)
         return self.write_ids.range_aborted(*extent)
 
-    def acid_files(self, planned: PlannedCompaction) -> list[DataFile]:
+    def acid_files(self, compaction: PlannedCompaction) -> list[DataFile]:
         """The files of a full ACID table that are replaced."""
-        chosen = frozenset(planned.plan.inputs)
+        input_names = frozenset(compaction.plan.inputs)
         return [
             file
-            for file in data_files(self.storage, planned.state)
+            for file in data_files(self.storage, compaction.state)
             # Not the directory's canonical name: other engines may spell it differently.
-            if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
+            if (file.path if file.directory is None else file.path.partition("/")[0]) in input_names
             # Hive 3 also includes directories of aborted writes, and filters their rows
             # individually.
             and self.aborted(file.directory) is not Range.ALL
         ]
 
-    def flat_files(self, planned: PlannedCompaction) -> list[FileStatus]:
+    def flat_files(self, compaction: PlannedCompaction) -> list[FileStatus]:
         """The files of an insert-only table that are replaced, in reading order."""
-        plan, state = planned.plan, planned.state
-        chosen = frozenset(plan.inputs)
-        names = [name for name in (state.base, *state.deltas) if name in chosen]
-        originals = [file for file in state.files("") if file.path in chosen]
+        plan, state = compaction.plan, compaction.state
+        input_names = frozenset(plan.inputs)
+        names = [name for name in (state.base, *state.deltas) if name in input_names]
+        originals = [file for file in state.files("") if file.path in input_names]
         files = originals + [file for name in names if name for file in state.files(name)]
         return [file for file in files if file.size > 0]
 
@@ -377,7 +379,7 @@ class PartitionCompactor(ABC):
         """Refuse a partition that this compactor cannot compact."""
 
     @abstractmethod
-    def write(self, planned: PlannedCompaction) -> None:
+    def write(self, compaction: PlannedCompaction) -> None:
         """Write the files of the new directories into ``self.folder(...)``, and ``keep`` them."""
 
     @abstractmethod
@@ -390,8 +392,12 @@ class PartitionCompactor(ABC):
 
     def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
         """The hidden files of a new directory, by their names."""
-        hidden = self.compaction.features.hides_compactions
-        return {METADATA_FILE: _COMPACTED} if isinstance(directory, Base) and not hidden else {}
+        hides_compactions = self.compaction.features.hides_compactions
+        return (
+            {METADATA_FILE: _COMPACTED}
+            if isinstance(directory, Base) and not hides_compactions
+            else {}
+        )
 
     def layout_note(
         self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
@@ -420,21 +426,21 @@ class PartitionCompactor(ABC):
 
     def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
         with self.phases(Phase.READ, "the directories"):
-            planned = self._plan(type_)
-        what = f"{planned.plan.type} {self.name}"
+            compaction = self._plan(type_)
+        subject = f"{compaction.plan.type} {self.name}"
         with (
             self.phases(Phase.WRITE, "the compacted files"),
-            self.scheduler.tasks(self.compaction.txn_id, what, self._size) as self.tasks,
+            self.scheduler.tasks(self.compaction.txn_id, subject, self._size) as self.tasks,
         ):
-            self.write(planned)
+            self.write(compaction)
         self.compaction.check_alive()
         with self.phases(Phase.REGISTER, "what was compacted"):
-            self._register(planned, type_)
+            self._register(compaction, type_)
         with self.phases(Phase.PUBLISH, "the files"):
-            self._publish(planned.plan)
+            self._publish(compaction.plan)
         self.compaction.commit()
         self._remember()
-        return self._report(planned.plan, reason)
+        return self._report(compaction.plan, reason)
 
     def _plan(self, type_: CompactionType) -> PlannedCompaction:
         """Choose the directories to replace, and take over the facts of their notes."""
@@ -448,22 +454,24 @@ class PartitionCompactor(ABC):
         # The partition is compared before the publication, or after a failure.
         require_same_definition(self.client, self.table)
         self.require_possible()
-        planned = self.planner.plan(type_)
-        self.warnings += planned.warnings
-        plan, state = planned.plan, planned.state
+        compaction = self.planner.plan(type_)
+        self.warnings += compaction.warnings
+        plan, state = compaction.plan, compaction.state
         notes = read_notes(self.storage, state, _directories(plan))
         self.noted_rows = check_notes(self.storage, state, notes)
-        others = self._unnoted([name for name in _directories(plan) if name not in notes])
+        times_without_note = self._unnoted(
+            [name for name in _directories(plan) if name not in notes]
+        )
         self._input_facts = {
             **replacing(plan.inputs, self.compaction.write_ids, notes),
-            **taken_over(notes, self.table.ref.full_name, others),
+            **taken_over(notes, self.table.ref.full_name, times_without_note),
             **self.layout_note(plan, notes),
         }
-        inputs = (f for f in planned.files if f.path.partition("/")[0] in plan.inputs)
+        inputs = (f for f in compaction.files if f.path.partition("/")[0] in plan.inputs)
         self._size = sum(file.size for file in inputs)
-        return planned
+        return compaction
 
-    def _register(self, planned: PlannedCompaction, requested: CompactionType) -> None:
+    def _register(self, compaction: PlannedCompaction, requested: CompactionType) -> None:
         """Record the compaction in the metastore, and refuse what others have done meanwhile.
 
         Raises:
@@ -473,11 +481,11 @@ class PartitionCompactor(ABC):
         # A table that was never written may have original files to compact. To the metastore a
         # 0 means every write id, and the metastore would forget aborted ones.
         self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
-        rebalanced = planned.plan.type is CompactionType.REBALANCE
+        rebalanced = compaction.plan.type is CompactionType.REBALANCE
         if rebalanced and self.table.kind is TableKind.FULL_ACID:
             # Engines that take no lock may have changed rows in the meantime.
             now = list_files(self.storage, self.planner.owner)
-            require_no_deletes(_names(now) - _names(planned.files))
+            require_no_deletes(_names(now) - _names(compaction.files))
         # On Hive 3 the rename is the commit. The check uses the requested type, even if another
         # type ran.
         self._require_no_overlap(requested)
@@ -519,8 +527,8 @@ class PartitionCompactor(ABC):
             return
         partition = None if self.partition is None else self.partition.name
         writer = WriteKind.MINOR if type_ is CompactionType.MINOR else WriteKind.MAJOR
-        written = [(self.table.ref, writer, [partition])]
-        self.overlaps.require_none_at_commit(self.compaction, written)
+        writes = [(self.table.ref, writer, [partition])]
+        self.overlaps.require_none_at_commit(self.compaction, writes)
 
     def _proof(self) -> CompactionProof:
         return CompactionProof(
@@ -562,9 +570,9 @@ class PartitionCompactor(ABC):
         """Register a file without rows for publication."""
         with staged_file(self.output(directory), self.file_name(0)) as file:
             size = self.write_empty(file.sink)
-        made = file.result(0, 0, size)
-        self.directories.keep(made)
-        self._staged[directory] = [made]
+        empty_file = file.result(0, 0, size)
+        self.directories.keep(empty_file)
+        self._staged[directory] = [empty_file]
 
     def staged(self, directory: Base | Delta) -> list[StagedFile]:
         """The files to be published in a directory."""
@@ -576,23 +584,23 @@ class PartitionCompactor(ABC):
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Publish the new directories, each by one rename."""
-        hidden = self.compaction.features.hides_compactions
+        hides_compactions = self.compaction.features.hides_compactions
         ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
         for final in ready:
             # On Hive 3 this is the commit: readers may need the directory from now on.
-            self.directories.publish(final, for_good=not hidden)
+            self.directories.publish(final, for_good=not hides_compactions)
             self._published.append(final)
         self.directories.remove()
 
     def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
         """Complete a new directory and return its name."""
         final = self._name_of(directory)
-        named = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
-        self._bytes_written += sum(file.bytes for _, file in named)
-        written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
-        notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, written)}
-        self.directories.complete(final, named, notes)
+        named_files = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
+        self._bytes_written += sum(file.bytes for _, file in named_files)
+        files = [WrittenFile(name, file.rows, file.bytes) for name, file in named_files]
+        notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, files)}
+        self.directories.complete(final, named_files, notes)
         return final
 
     def _name_of(self, directory: Base | Delta) -> str:
@@ -605,22 +613,24 @@ class PartitionCompactor(ABC):
 
     def _unnoted(self, names: Sequence[str]) -> dict[int, float]:
         """The times of files whose writers leave no note, by write id."""
-        own = {name: write_id for name in names if (write_id := only_write_id(name)) is not None}
-        if not own:
+        write_ids = {
+            name: write_id for name in names if (write_id := only_write_id(name)) is not None
+        }
+        if not write_ids:
             return {}
         times: dict[int, float] = {}
         written = DirectorySizes.of(self.storage.location).written
-        for name, write_id in own.items():
+        for name, write_id in write_ids.items():
             time = written.get(name)
             if time is not None and self.compaction.write_ids.is_valid(write_id):
                 times[write_id] = max(times.get(write_id, 0), time / 1e9)
         return times
 
-    def _sidecar(self, plan: CompactionPlan, written: Sequence[WrittenFile]) -> bytes:
-        who = {"run_token": self.run_token, "run_id": self.run_id}
+    def _sidecar(self, plan: CompactionPlan, files: Sequence[WrittenFile]) -> bytes:
+        origin = {"run_token": self.run_token, "run_id": self.run_id}
         note = {
             "operation": plan.type.value,
-            **{name: value for name, value in who.items() if value is not None},
+            **{name: value for name, value in origin.items() if value is not None},
             "txn_id": self.compaction.txn_id,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),
@@ -628,7 +638,7 @@ class PartitionCompactor(ABC):
             "seconds": self.phases.seconds,
             **self._input_facts,
         }
-        return directory_note(note, written)
+        return directory_note(note, files)
 
     def _remember(self) -> None:
         """Note the readers of the replaced directories, which the cleaner could also find out."""

@@ -75,10 +75,10 @@ def forecast(
         return Forecast(spark_reason=reason)
     planner = _planner(features, table, partition, snapshot)
     try:
-        planned = planner.plan(type_)
+        compaction = planner.plan(type_)
     except NothingToCompact:
         return Forecast()
-    return _flat(planner, planned) if planner.is_flat else _acid(planner, planned)
+    return _flat(planner, compaction) if planner.is_flat else _acid(planner, compaction)
 
 
 def most_work(
@@ -99,12 +99,12 @@ def most_work(
     """
     planner = _planner(features, table, partition, snapshot)
     try:
-        planned = planner.plan(type_)
+        compaction = planner.plan(type_)
     except NothingToCompact:
         return Forecast()
     if planner.is_flat:
-        return Forecast(copied_bytes=sum(file.size for file in planner.flat_files(planned)))
-    files = planner.acid_files(planned)
+        return Forecast(copied_bytes=sum(file.size for file in planner.flat_files(compaction)))
+    files = planner.acid_files(compaction)
     tails = in_threads(lambda file: read_tail(planner.storage, file.path, file.size), files)
     deletes = [tail.rows for file, tail in zip(files, tails, strict=True) if _holds_deletes(file)]
     rows = sum(tail.rows for tail in tails) - sum(deletes)
@@ -132,9 +132,9 @@ def _values_of_a_row(planner: Planner) -> int:
     return len(orc_row_types(planner.table)) + _ROW_ID_COLUMNS
 
 
-def _flat(planner: Planner, planned: PlannedCompaction) -> Forecast:
+def _flat(planner: Planner, compaction: PlannedCompaction) -> Forecast:
     """Predict the work on an insert-only partition: all stripes are copied, or Spark is needed."""
-    files = planner.flat_files(planned)
+    files = planner.flat_files(compaction)
     reason = None
     try:
         tails = in_threads(lambda file: read_tail(planner.storage, file.path), files)
@@ -148,8 +148,8 @@ def _flat(planner: Planner, planned: PlannedCompaction) -> Forecast:
     return Forecast(copied_bytes=sum(file.size for file in files), spark_reason=reason)
 
 
-def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
-    files = planner.acid_files(planned)
+def _acid(planner: Planner, compaction: PlannedCompaction) -> Forecast:
+    files = planner.acid_files(compaction)
     deletes = [file for file in files if _holds_deletes(file)]
     rows = [file for file in files if not _holds_deletes(file)]
     tails = in_threads(lambda file: read_tail(planner.storage, file.path, file.size), deletes)
@@ -158,7 +158,7 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         copied_bytes=sum(file.size for file in files if file.raw or file in deletes),
         delete_events=sum(tail.rows for tail in tails),
     )
-    applied = deletes if planned.plan.type is CompactionType.MAJOR else []
+    applied_deletes = deletes if compaction.plan.type is CompactionType.MAJOR else []
     inputs = partial(
         BucketInputs,
         planner.storage.location,
@@ -173,7 +173,7 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         if any(file.raw for file in of_bucket):
             # Their row ids do not exist yet. A delete may hit any stripe.
             size = sum(file.size for file in of_bucket)
-            if applied:
+            if applied_deletes:
                 count = sum(in_threads(partial(_rows_of, planner), of_bucket))
                 total += Forecast(
                     encoded_bytes=size, encoded_rows=count, encoded_values=count * values
@@ -184,7 +184,7 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         hitting = sorted(
             (
                 file
-                for file in applied
+                for file in applied_deletes
                 if may_delete(file.bucket, bucket, clustered=planner.clustered)
             ),
             key=lambda file: file.bucket or 0,
@@ -205,11 +205,11 @@ def _bucket(inputs: BucketInputs, values: int) -> Forecast:
         groups = stripes_of(inputs).groups
     except OutOfOrder as error:
         return Forecast(spark_reason=f"Bucket {inputs.bucket} must be sorted: {error.what}")
-    encoded = [group for group in groups if not group.copy]
-    rows = sum(group.rows for group in encoded)
+    encoded_groups = [group for group in groups if not group.copy]
+    rows = sum(group.rows for group in encoded_groups)
     return Forecast(
         copied_bytes=sum(group.bytes for group in groups if group.copy),
-        encoded_bytes=sum(group.bytes for group in encoded),
+        encoded_bytes=sum(group.bytes for group in encoded_groups),
         encoded_rows=rows,
         encoded_values=rows * values,
     )
@@ -282,10 +282,10 @@ def compact(
     if reason is not None:
         return on_spark(job, reason)
     report = in_worker(job)
-    rest = rest_for_spark(job, report)
-    if rest is None:
+    remainder = rest_for_spark(job, report)
+    if remainder is None:
         return report
-    return joined(report, on_spark(*rest))
+    return joined(report, on_spark(*remainder))
 
 
 def rest_for_spark(job: CompactJob, report: CompactReport) -> tuple[CompactJob, str] | None:
@@ -299,11 +299,13 @@ def rest_for_spark(job: CompactJob, report: CompactReport) -> tuple[CompactJob, 
         None without such partitions, or if the job must not run on Spark. Of a queue, the requests
         for them were refused.
     """
-    left = [each for each in report.partitions if needs_spark(each)]
-    if not left or job.run_in != "auto" or job.mode == "serve":
+    partitions = [partition for partition in report.partitions if needs_spark(partition)]
+    if not partitions or job.run_in != "auto" or job.mode == "serve":
         return None
-    names = sorted(each.partition for each in left if each.partition is not None)
-    return replace(job, run_in="spark", partitions=names or None), left[0].reason
+    names = sorted(
+        partition.partition for partition in partitions if partition.partition is not None
+    )
+    return replace(job, run_in="spark", partitions=names or None), partitions[0].reason
 
 
 def joined(in_worker: CompactReport, on_spark: CompactReport) -> CompactReport:
@@ -313,19 +315,23 @@ def joined(in_worker: CompactReport, on_spark: CompactReport) -> CompactReport:
         in_worker: The report of the worker.
         on_spark: The report of the partitions that need Spark, or of all partitions again.
     """
-    compacted = {each.partition for each in in_worker.partitions if each.outcome == "compacted"}
-    later = [
-        each
-        for each in on_spark.partitions
-        if each.outcome != "skipped" or each.partition not in compacted
+    compacted = {
+        partition.partition
+        for partition in in_worker.partitions
+        if partition.outcome == "compacted"
+    }
+    spark_partitions = [
+        partition
+        for partition in on_spark.partitions
+        if partition.outcome != "skipped" or partition.partition not in compacted
     ]
-    replaced = {each.partition for each in later} - compacted
+    replaced_names = {partition.partition for partition in spark_partitions} - compacted
     earlier = [
-        each
-        for each in in_worker.partitions
-        if each.partition not in replaced and not needs_spark(each)
+        partition
+        for partition in in_worker.partitions
+        if partition.partition not in replaced_names and not needs_spark(partition)
     ]
-    return joint_report(TableRef.parse(in_worker.target), [*earlier, *later])
+    return joint_report(TableRef.parse(in_worker.target), [*earlier, *spark_partitions])
 
 
 def needs_spark(report: PartitionReport | RunReport) -> bool:
@@ -338,10 +344,12 @@ def forecasts_of(
 ) -> list[Forecast | None]:
     """Predict the work of the compactions that were decided for; None for the others."""
     requests = [
-        _Request(each.size.partition, each.type, each.bytes) for each in decisions if each.type
+        _Request(decision.size.partition, decision.type, decision.bytes)
+        for decision in decisions
+        if decision.type
     ]
-    done = iter(_forecasts(client, table, requests))
-    return [None if decision.type is None else next(done) for decision in decisions]
+    forecasts = iter(_forecasts(client, table, requests))
+    return [None if decision.type is None else next(forecasts) for decision in decisions]
 
 
 def _why_spark(client: MetastoreClient, ref: TableRef, job: CompactJob) -> str | None:
@@ -367,9 +375,9 @@ def _why_queue_needs_spark(client: MetastoreClient, ref: TableRef, job: CompactJ
         for entry in CompactionQueue(client).show()
         if entry.state == INITIATED and entry.pool == job.pool
     ]
-    for other in waiting:
-        if other.type not in (CompactionType.MINOR, CompactionType.MAJOR):
-            return f"{str(other)[:1].upper()}{str(other)[1:]}."
+    for request in waiting:
+        if request.type not in (CompactionType.MINOR, CompactionType.MAJOR):
+            return f"{str(request)[:1].upper()}{str(request)[1:]}."
     for other_ref in dict.fromkeys(entry.table for entry in waiting):
         table = compactable(client, other_ref)
         sizes = _sizes(client, table, None, job)
@@ -388,9 +396,9 @@ def _requests(client: MetastoreClient, table: HiveTable, job: CompactJob) -> lis
     if job.type is None:
         survey = Survey(client, job.policy).survey([table.ref], job.partitions)
         return [
-            _Request(each.size.partition, each.type, each.bytes)
-            for each in rank(survey, job.budget)
-            if each.type is not None
+            _Request(decision.size.partition, decision.type, decision.bytes)
+            for decision in rank(survey, job.budget)
+            if decision.type is not None
         ]
     type_ = CompactionType(job.type)
     sizes = _sizes(client, table, job.partitions, job)
@@ -401,7 +409,10 @@ def _sizes(
     client: MetastoreClient, table: HiveTable, partitions: Sequence[str] | None, job: CompactJob
 ) -> dict[str | None, int]:
     survey = Survey(client, job.policy).survey([table.ref], partitions)
-    return {each.size.partition: each.size.base_bytes + each.size.delta_bytes for each in survey}
+    return {
+        decision.size.partition: decision.size.base_bytes + decision.size.delta_bytes
+        for decision in survey
+    }
 
 
 def _why_requests_need_spark(
@@ -419,10 +430,10 @@ def _why_requests_need_spark(
         return Forecast(copied_bytes=size).excess(limits)
     if size <= min(limits.max_encoded_bytes, limits.max_copied_bytes):
         try:
-            most = sum(_forecasts(client, table, requests, most_work), Forecast())
+            total = sum(_forecasts(client, table, requests, most_work), Forecast())
         except (DataError, StorageError):
             return None  # The compaction reports it.
-        if most.excess(limits) is None:
+        if total.excess(limits) is None:
             return None
     return sum(_forecasts(client, table, requests), Forecast()).excess(limits)
 

@@ -66,29 +66,29 @@ def check_columns(
         UnsupportedFile: A compaction would drop values of a file.
     """
     names = in_threads(partial(_names, storage, format), files)
-    for (path, _), stored in zip(files, names, strict=True):
-        check_names(columns, stored, f"{storage.location.rstrip('/')}/{path}")
+    for (path, _), field_names in zip(files, names, strict=True):
+        check_names(columns, field_names, f"{storage.location.rstrip('/')}/{path}")
 
 
-def check_names(columns: MappedColumns, stored: Sequence[str], path: str) -> None:
+def check_names(columns: MappedColumns, names_in_file: Sequence[str], path: str) -> None:
     """Refuse a file if a compaction would drop values of it.
 
     Args:
         columns: The columns of the table.
-        stored: The names of the columns of the file.
+        names_in_file: The names of the columns of the file.
         path: The file.
 
     Raises:
         UnsupportedFile: A compaction would drop values of the file.
     """
-    columns.fields(stored)
-    if not columns.is_ambiguous(stored):
+    columns.fields(names_in_file)
+    if not columns.is_ambiguous(names_in_file):
         return
     by_position = columns.mapping is ColumnMapping.POSITION
-    if by_position and len(stored) <= len(columns.names):
+    if by_position and len(names_in_file) <= len(columns.names):
         return
     raise UnsupportedFile(
-        f"{path} has the columns {', '.join(stored)}, and the table has {', '.join(columns.names)}:"
+        f"{path} has the columns {', '.join(names_in_file)}, and the table has {', '.join(columns.names)}:"
         f" mapped by {columns.mapping}, a compaction would drop values that other engines still"
         " show.",
         remedy=(
@@ -170,20 +170,20 @@ def census_tasks(
     root: Location,
     files: Iterable[CountedFile],
     deletes: tuple[CountedFile, ...],
-    aborted: tuple[int, ...],
+    aborted_ids: tuple[int, ...],
     columns: MappedColumns,
 ) -> Iterator[CensusTask]:
     """Yield tasks that count files; small files share a task, which opens the delete files once."""
-    most, size, first = bytes_of_a_task(len(deletes)), 0, True
-    together: list[CountedFile] = []
-    for counted in files:
-        if together and size + counted.file.size > most:
-            yield CensusTask(root, tuple(together), deletes, aborted, columns, first)
-            together, size, first = [], 0, False
-        together.append(counted)
-        size += counted.file.size
-    if together:
-        yield CensusTask(root, tuple(together), deletes, aborted, columns, first)
+    limit, size, first = bytes_of_a_task(len(deletes)), 0, True
+    files_of_task: list[CountedFile] = []
+    for file in files:
+        if files_of_task and size + file.file.size > limit:
+            yield CensusTask(root, tuple(files_of_task), deletes, aborted_ids, columns, first)
+            files_of_task, size, first = [], 0, False
+        files_of_task.append(file)
+        size += file.file.size
+    if files_of_task:
+        yield CensusTask(root, tuple(files_of_task), deletes, aborted_ids, columns, first)
 
 
 def count_files(task: CensusTask) -> list[tuple[StripeCensus, ...]]:
@@ -194,40 +194,44 @@ def count_files(task: CensusTask) -> list[tuple[StripeCensus, ...]]:
     """
     with ExitStack() as stack:
         stack.callback(return_memory)
-        opened = open_files(stack, task.root, [counted.file for counted in task.counted])
-        for counted, (_, tail) in zip(task.counted, opened, strict=True):
-            if not counted.constraints.is_delete:
-                path = f"{task.root.rstrip('/')}/{counted.file.path}"
+        sources = open_files(stack, task.root, [counted_file.file for counted_file in task.counted])
+        for counted_file, (_, tail) in zip(task.counted, sources, strict=True):
+            if not counted_file.constraints.is_delete:
+                path = f"{task.root.rstrip('/')}/{counted_file.file.path}"
                 check_names(task.columns, tail.column_names, path)
         if not task.deletes:
-            return _census(task, opened, None)
-        write_ids = _write_ids([tail for _, tail in opened])
+            return _census(task, sources, None)
+        write_ids = _write_ids([tail for _, tail in sources])
         events = _events(task, write_ids, every_stripe=task.first)
-        deleted = DeletedRows(events, most=_MOST_EVENTS)
+        deleted = DeletedRows(events, limit=_MOST_EVENTS)
         shares = deleted.shares
-        total = _census(task, opened, deleted)
+        total = _census(task, sources, deleted)
         for number in range(1, shares):
             events = _events(task, write_ids, every_stripe=False)
             deleted = DeletedRows(events, number=number, shares=shares)
-            other = _census(task, opened, deleted)
+            censuses = _census(task, sources, deleted)
             total = [
                 tuple(
-                    replace(stripe, deleted=stripe.deleted + more.deleted)
-                    for stripe, more in zip(stripes, others, strict=True)
+                    replace(stripe, deleted=stripe.deleted + stripe_with_deletes.deleted)
+                    for stripe, stripe_with_deletes in zip(
+                        stripes, stripes_with_deletes, strict=True
+                    )
                 )
-                for stripes, others in zip(total, other, strict=True)
+                for stripes, stripes_with_deletes in zip(total, censuses, strict=True)
             ]
         return total
 
 
 def _census(
-    task: CensusTask, opened: Sequence[tuple[Source, OrcTail]], deleted: DeletedRows | None
+    task: CensusTask, sources: Sequence[tuple[Source, OrcTail]], deleted: DeletedRows | None
 ) -> list[tuple[StripeCensus, ...]]:
-    lost = LostRows(deleted, task.aborted)
+    lost_rows = LostRows(deleted, task.aborted)
     censuses = []
-    for counted, (source, tail) in zip(task.counted, opened, strict=True):
-        with naming(task.root, counted.file.path):
-            census = take_census(source, tail, constraints=counted.constraints, lost=lost)
+    for counted_file, (source, tail) in zip(task.counted, sources, strict=True):
+        with naming(task.root, counted_file.file.path):
+            census = take_census(
+                source, tail, constraints=counted_file.constraints, lost_rows=lost_rows
+            )
             censuses.append(tuple(census))
     return censuses
 
@@ -237,7 +241,9 @@ def recount_file(task: RecountTask) -> tuple[StripeCensus, ...]:
     with Storage.of(task.root).open_input(task.file.path) as source:
         tail = OrcTail.read(source)
         with naming(task.root, task.file.path):
-            return tuple(take_census(source, tail, constraints=task.constraints, known=task.known))
+            return tuple(
+                take_census(source, tail, constraints=task.constraints, earlier_censuses=task.known)
+            )
 
 
 def count_repeated(task: RepetitionTask) -> Tally:
@@ -256,25 +262,28 @@ def count_repeated(task: RepetitionTask) -> Tally:
 
 
 def balance(
-    read: Iterable[StripeCensus], written: Sequence[StripeCensus], repeated: Tally, what: str
+    read: Iterable[StripeCensus],
+    written_stripes: Sequence[StripeCensus],
+    repeated: Tally,
+    subject: str,
 ) -> Balance:
     """Return the balance of a file's input and output, which may be unequal.
 
     Raises:
         ProofFailed: The rows of the output do not ascend.
     """
-    for before, after in pairwise(written):
-        if after.first <= before.last:
-            raise ProofFailed(f"{what}: {after.first} was written after {before.last}.")
-    if any(not stripe.ascends for stripe in written):
-        raise ProofFailed(f"{what}: the written row ids do not ascend, or repeat.")
-    counted = list(read)
+    for predecessor, successor in pairwise(written_stripes):
+        if successor.first <= predecessor.last:
+            raise ProofFailed(f"{subject}: {successor.first} was written after {predecessor.last}.")
+    if any(not stripe.ascends for stripe in written_stripes):
+        raise ProofFailed(f"{subject}: the written row ids do not ascend, or repeat.")
+    stripes = list(read)
     return Balance(
-        read=sum((stripe.rows for stripe in counted), Tally()),
-        deleted=sum((stripe.deleted for stripe in counted), Tally()),
-        aborted=sum((stripe.aborted for stripe in counted), Tally()),
+        read=sum((stripe.rows for stripe in stripes), Tally()),
+        deleted=sum((stripe.deleted for stripe in stripes), Tally()),
+        aborted=sum((stripe.aborted for stripe in stripes), Tally()),
         repeated=repeated,
-        written=sum((stripe.rows for stripe in written), Tally()),
+        written=sum((stripe.rows for stripe in written_stripes), Tally()),
     )
 
 
@@ -301,7 +310,7 @@ def _write_ids(tails: Iterable[OrcTail]) -> range:
         for tail in tails
         for stripe in range(len(tail.stripes))
     ]
-    known = [ids for ids in ranges if ids is not None]
-    if len(known) < len(ranges) or not known:
+    bounds = [ids for ids in ranges if ids is not None]
+    if len(bounds) < len(ranges) or not bounds:
         return _EVERY_WRITE_ID
-    return range(min(chain(*known)), max(chain(*known)) + 1)
+    return range(min(chain(*bounds)), max(chain(*bounds)) + 1)

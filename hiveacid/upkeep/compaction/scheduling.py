@@ -36,7 +36,7 @@ class Tasks(ABC):
         Raises:
             HiveAcidError: The error of the first task that failed.
         """
-        return [result_of(tried) for tried in self.tried(work, items, effort=effort)]
+        return [result_of(outcome) for outcome in self.tried(work, items, effort=effort)]
 
     @abstractmethod
     def tried(
@@ -49,12 +49,12 @@ class Scheduler(ABC):
     """Runs the tasks of several transactions, which may be concurrent."""
 
     @abstractmethod
-    def tasks(self, txn_id: int, what: str, size: int) -> AbstractContextManager[Tasks]:
+    def tasks(self, txn_id: int, subject: str, size: int) -> AbstractContextManager[Tasks]:
         """Provide a transaction with tasks; after an error in the body, no task continues.
 
         Args:
             txn_id: The transaction.
-            what: The operation, for messages.
+            subject: The operation, for messages.
             size: The size of the input in bytes.
         """
 
@@ -71,11 +71,11 @@ class Scheduler(ABC):
         """End all tasks of all transactions."""
 
 
-def result_of(tried: R | HiveAcidError) -> R:
+def result_of(outcome: R | HiveAcidError) -> R:
     """Return the result of a task, or raise its error."""
-    if isinstance(tried, HiveAcidError):
-        raise tried
-    return tried
+    if isinstance(outcome, HiveAcidError):
+        raise outcome
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)

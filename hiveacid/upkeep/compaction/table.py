@@ -71,8 +71,8 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
         return None  # Spark may have credentials that this process lacks, or report it better.
     decisions = rank(survey, job.budget)
     if job.partitions:
-        found = {decision.size.partition for decision in decisions}
-        if not found.issuperset(job.partitions):
+        partitions = {decision.size.partition for decision in decisions}
+        if not partitions.issuperset(job.partitions):
             return None
     reasons = [_reason(job, decision) for decision in decisions]
     if any(reason is None for reason in reasons):
@@ -141,7 +141,7 @@ class TableCompactor:
         job = self._job
         require_mode(self._client, job)
         if job.mode == "serve":
-            done = list(self._serve())
+            reports = list(self._serve())
         else:
             table, job = compaction_of(self._client, job)
             self._job = job
@@ -152,8 +152,8 @@ class TableCompactor:
             if job.reason:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
-            done = [*self._compact_all(table, requests), *skipped]
-        return joint_report(self._ref, done)
+            reports = [*self._compact_all(table, requests), *skipped]
+        return joint_report(self._ref, reports)
 
     def compactor(self, table: HiveTable, type_: CompactionType) -> type[PartitionCompactor]:
         """Choose the class that compacts the partitions of a table.
@@ -220,12 +220,12 @@ class TableCompactor:
             }
             partitions = {name: partition_of.get(name) for name in names}
 
-        done = itertools.count(1)
+        numbers = itertools.count(1)
         self._clock.work(0, len(requests))
 
         def compact(request: _Request) -> PartitionReport:
             report = compact_one(request)
-            self._clock.work(next(done), len(requests))
+            self._clock.work(next(numbers), len(requests))
             return report
 
         def compact_one(request: _Request) -> PartitionReport:
@@ -303,11 +303,11 @@ class TableCompactor:
                 # table.
                 table = compactable(self._client, compaction.ref)
                 request = _requested(table, compaction)
-                named = [] if request.partition is None else [request.partition]
-                listed = self._client.get_partitions(table, named) if named else [None]
-                if not listed or (listed[0] is None and table.partition_keys):
+                names = [] if request.partition is None else [request.partition]
+                partitions = self._client.get_partitions(table, names) if names else [None]
+                if not partitions or (partitions[0] is None and table.partition_keys):
                     raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
-                return self._run(table, listed[0], compaction, request, phases)
+                return self._run(table, partitions[0], compaction, request, phases)
         except AlreadyCompacting as other:
             # Another worker serves the same queue: leave the rest to it.
             self._clock.note(str(other))
@@ -384,18 +384,18 @@ def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
     Raises:
         AnswerLost: The sort order of the request is lost.
     """
-    asked, why = compaction.request, "it was requested"
-    if asked is None or compaction.type is not CompactionType.REBALANCE:
-        return _Request(compaction.partition, compaction.type, why)
-    if asked.order_by is None:
+    request, reason = compaction.request, "it was requested"
+    if request is None or compaction.type is not CompactionType.REBALANCE:
+        return _Request(compaction.partition, compaction.type, reason)
+    if request.order_by is None:
         raise AnswerLost(
-            f"The answer with the sort order of request {asked.id} was lost, and the metastore"
+            f"The answer with the sort order of request {request.id} was lost, and the metastore"
             " sends it only once.",
             remedy="Ask for the rebalance again.",
         )
-    order = RowOrder(split_order_by(asked.order_by), asked.files)
+    order = RowOrder(split_order_by(request.order_by), request.files)
     order.require_possible(table, compaction.features)
-    return _Request(compaction.partition, compaction.type, why, order)
+    return _Request(compaction.partition, compaction.type, reason, order)
 
 
 def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionReport:
@@ -408,21 +408,21 @@ def _name(ref: TableRef, partition: str | None) -> str:
     return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
 
 
-def joint_report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
+def joint_report(ref: TableRef, reports: Sequence[PartitionReport]) -> CompactReport:
     """Combine all partitions into one report, with their failures as one error."""
     seconds: dict[str, float] = {}
-    for result in done:
+    for result in reports:
         for phase, spent in result.seconds.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
-    failed = [result for result in done if result.error is not None]
-    names = ", ".join(_name(TableRef.parse(each.table), each.partition) for each in failed)
+    failed = [result for result in reports if result.error is not None]
+    names = ", ".join(_name(TableRef.parse(report.table), report.partition) for report in failed)
     return CompactReport(
         target=ref.full_name,
-        partitions=tuple(done),
+        partitions=tuple(reports),
         seconds=seconds,
-        warnings=tuple(warning for result in done for warning in result.warnings),
+        warnings=tuple(warning for result in reports for warning in result.warnings),
         error=ErrorReport.joint(
-            [each.error for each in failed if each.error is not None],
-            f"{len(failed)} of {len(done)} failed ({names})",
+            [report.error for report in failed if report.error is not None],
+            f"{len(failed)} of {len(reports)} failed ({names})",
         ),
     )

@@ -68,9 +68,9 @@ def main() -> None:
 
 def _die_with_parent() -> None:
     """End this process as soon as the other end of its standard input is closed."""
-    ended = select.poll()
-    ended.register(0, 0)
-    ended.poll()
+    poller = select.poll()
+    poller.register(0, 0)
+    poller.poll()
     os.kill(os.getpid(), signal.SIGKILL)
 
 

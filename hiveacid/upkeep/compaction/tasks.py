@@ -106,7 +106,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
         new_file(task.folder, path) as sink,
         naming(task.root, ids.path),
     ):
-        written = transplant(
+        transplanted = transplant(
             [source],
             sink,
             write_id=ids.write_id,
@@ -114,7 +114,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
             first_row=ids.first_row,
             columns=task.columns,
         )
-    return InputFile(path, written.bytes, task.directory, exact=True)
+    return InputFile(path, transplanted.bytes, task.directory, exact=True)
 
 
 def copy_file(root: Location, folder: Folder, file: InputFile) -> InputFile:
@@ -135,21 +135,21 @@ def open_files(
         CorruptFile: A file is not an ORC file, or differs from its writer's note.
     """
     storage = Storage.of(root)
-    opened: list[tuple[Source, OrcTail]] = []
-    left = _MOST_HELD
+    sources: list[tuple[Source, OrcTail]] = []
+    free_bytes = _MOST_HELD
     for file in files:
         with naming(root, file.path):
             source: BinaryIO
-            if file.size <= min(_READ_AT_ONCE, left):
-                left -= file.size
-                with storage.open_input(file.path) as stored:
-                    source = io.BytesIO(stored.read(file.size))
+            if file.size <= min(_READ_AT_ONCE, free_bytes):
+                free_bytes -= file.size
+                with storage.open_input(file.path) as stream:
+                    source = io.BytesIO(stream.read(file.size))
             else:
                 source = stack.enter_context(storage.open_input(file.path))
             tail = OrcTail.read(source, file.size)
             check_rows(tail, file.path, file.rows)
-            opened.append((source, tail))
-    return opened
+            sources.append((source, tail))
+    return sources
 
 
 def bytes_of_a_task(deletes: int) -> int:
@@ -318,34 +318,34 @@ def encode_group(task: EncodeTask) -> EncodedPart:
     numbers = sorted({number for number, _ in task.group.stripes})
     files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
-        opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
+        sources = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
         stripes = [
-            (*opened[number], [stripe for file, stripe in task.group.stripes if file == number])
+            (*sources[number], [stripe for file, stripe in task.group.stripes if file == number])
             for number in numbers
         ]
         path = f"{task.folder.path}/{inputs.bucket}-{uuid.uuid4().hex}"
         with new_file(task.folder, path) as sink, naming(inputs.root, *_paths(files)):
-            done = reencode(
+            reencoded = reencode(
                 stripes,
                 sink,
                 layout=task.layout,
                 deletes=_events(stack, inputs),
-                aborted=inputs.aborted,
+                aborted_ids=inputs.aborted,
             )
     return_memory()
-    _check_values(task, path, done)
+    _check_values(task, path, reencoded)
     return_memory()
-    return EncodedPart(path, done)
+    return EncodedPart(path, reencoded)
 
 
-def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
+def _check_values(task: EncodeTask, path: str, reencoded: Reencoded) -> None:
     """Read the rewritten rows, and make sure that no value has changed."""
-    wanted = done.values
+    values = reencoded.values
     with Storage.of(task.folder.root).open_input(path) as source:
         read = values_of(reencoded_part(source, task.layout.types))
-    if read != wanted:
+    if read != values:
         raise ProofFailed(
-            f"Bucket {task.inputs.bucket} of {task.inputs.root}: {wanted} rows with their values"
+            f"Bucket {task.inputs.bucket} of {task.inputs.root}: {values} rows with their values"
             f" were to be written again, {read} were."
         )
 
@@ -358,22 +358,22 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
     numbers = sorted({number for group in copied for number, _ in group.stripes})
     files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
-        opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
+        sources = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
         parts: list[Part] = []
-        for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
-            if encoded is not None:
-                source = stack.enter_context(storage.open_input(encoded.path))
+        for group, encoded_part in zip(task.plan.groups, task.encoded, strict=True):
+            if encoded_part is not None:
+                source = stack.enter_context(storage.open_input(encoded_part.path))
                 parts.append(reencoded_part(source, task.plan.layout.types))
                 continue
             for number in sorted({number for number, _ in group.stripes}):
                 stripes = tuple(stripe for file, stripe in group.stripes if file == number)
-                parts.append(Part(*opened[number], stripes))
+                parts.append(Part(*sources[number], stripes))
         with (
             staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
             naming(inputs.root, *_paths(inputs.inserts)),
         ):
-            written = assemble(parts, file.sink, layout=task.plan.layout)
-    return file.result(inputs.bucket, written.rows, written.bytes)
+            assembled = assemble(parts, file.sink, layout=task.plan.layout)
+    return file.result(inputs.bucket, assembled.rows, assembled.bytes)
 
 
 def merge_deletes(task: MergeDeletesTask) -> StagedFile:
@@ -385,18 +385,20 @@ def merge_deletes(task: MergeDeletesTask) -> StagedFile:
             staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
             naming(inputs.root, *_paths(inputs.deletes)),
         ):
-            written = write_delete_file(file.sink, events, row_types=inputs.types, codec=task.codec)
-    return file.result(inputs.bucket, written.rows, written.bytes)
+            delete_file = write_delete_file(
+                file.sink, events, row_types=inputs.types, codec=task.codec
+            )
+    return file.result(inputs.bucket, delete_file.rows, delete_file.bytes)
 
 
 def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
-    opened = open_inputs(stack, inputs, inputs.deletes)
-    for file, (_, tail) in zip(inputs.deletes, opened, strict=True):
+    sources = open_inputs(stack, inputs, inputs.deletes)
+    for file, (_, tail) in zip(inputs.deletes, sources, strict=True):
         for stripe in range(len(tail.stripes)):
             operations = tail.int_range(stripe, EnvelopeColumn.OPERATION)
             if operations is not None and operations != (RowOperation.DELETE, RowOperation.DELETE):
                 raise CorruptFile(f"{inputs.root}/{file.path} holds other events than deletes.")
-    events = read_deletes(opened, inputs.aborted)
+    events = read_deletes(sources, inputs.aborted)
     # Arrow reads ahead, and must have stopped before the files are closed.
     return stack.enter_context(closing(events))
 

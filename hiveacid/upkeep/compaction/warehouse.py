@@ -17,9 +17,9 @@ from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
     MetastoreUnreachable,
-    NotTransactional,
     TableNotFound,
     UnsupportedTable,
+    WrongTableKind,
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import Job
@@ -110,21 +110,29 @@ class _TableWork:
         if needs:
             self.on_spark.append(needs)
 
-    def add_compactions(self, report: CompactReport, left: set[str | None]) -> None:
+    def add_compactions(self, report: CompactReport, spark_partitions: set[str | None]) -> None:
         """Add a report, without the failures of the partitions that are left for Spark."""
-        done = [each for each in report.partitions if each.outcome == "compacted"]
-        for each in report.partitions:
-            if each.outcome == "skipped":
+        compacted = [
+            partition for partition in report.partitions if partition.outcome == "compacted"
+        ]
+        for partition in report.partitions:
+            if partition.outcome == "skipped":
                 self.skipped.append(
-                    SkippedWork(table=each.table, partition=each.partition, reason=each.reason)
+                    SkippedWork(
+                        table=partition.table,
+                        partition=partition.partition,
+                        reason=partition.reason,
+                    )
                 )
-            elif each.error is not None and each.partition not in left:
-                self.add_error(each.error)
+            elif partition.error is not None and partition.partition not in spark_partitions:
+                self.add_error(partition.error)
         self.result = replace(
             self.result,
-            compacted=self.result.compacted + len(done),
-            bytes_read=self.result.bytes_read + sum(each.bytes_read for each in done),
-            bytes_written=self.result.bytes_written + sum(each.bytes_written for each in done),
+            compacted=self.result.compacted + len(compacted),
+            bytes_read=self.result.bytes_read
+            + sum(partition.bytes_read for partition in compacted),
+            bytes_written=self.result.bytes_written
+            + sum(partition.bytes_written for partition in compacted),
             warnings=(*self.result.warnings, *report.warnings),
         )
 
@@ -207,9 +215,11 @@ class WarehouseMaintainer:
         decisions, skipped, failed = self._survey(tables)
         ordered = rank(decisions, self._maintenance.budget)
         skipped += [
-            SkippedWork(table=each.size.table, partition=each.size.partition, reason=each.reason)
-            for each in ordered
-            if each.deferred or each.size.problem or each.size.auto_off
+            SkippedWork(
+                table=decision.size.table, partition=decision.size.partition, reason=decision.reason
+            )
+            for decision in ordered
+            if decision.deferred or decision.size.problem or decision.size.auto_off
         ]
         works = _works(ordered)
         self._each(self._compact_table, works)
@@ -229,8 +239,8 @@ class WarehouseMaintainer:
         with Threads(self._maintenance.parallel) as pool:
             running = [pool.submit(self._scheduler.in_thread(run), item) for item in items]
             try:
-                for each in running:
-                    each.result()
+                for future in running:
+                    future.result()
             except BaseException:
                 self.stop()
                 raise
@@ -251,16 +261,18 @@ class WarehouseMaintainer:
                 failed.append(TableMaintenance(table=ref.full_name, error=ErrorReport.of(error)))
             else:
                 admitted.append(ref)
-        named = {
+        named_tables = {
             TableRef.parse(pattern) for pattern in self._maintenance.tables if "*" not in pattern
         }
         for ref, outcome in survey.survey_tables(admitted):
             if not isinstance(outcome, HiveAcidError):
                 decisions += outcome
-            elif isinstance(outcome, TableNotFound) and ref not in named:
+            elif isinstance(outcome, TableNotFound) and ref not in named_tables:
                 # It was dropped since its name was listed.
                 continue
-            elif isinstance(outcome, (NotTransactional, UnsupportedTable)) and ref not in named:
+            elif (
+                isinstance(outcome, (WrongTableKind, UnsupportedTable)) and ref not in named_tables
+            ):
                 skipped.append(SkippedWork(table=ref.full_name, reason=outcome.what))
             else:
                 report = ErrorReport.of(outcome)
@@ -288,9 +300,11 @@ class WarehouseMaintainer:
             work.leave_for_spark(type_, {need.partition for need in work.needs[type_]})
             return None
         report = TableCompactor(self._scheduler, self._client, job, self._observers).run()
-        left = {each.partition for each in report.partitions if needs_spark(each)}
-        work.add_compactions(report, left)
-        work.leave_for_spark(type_, left)
+        partitions = {
+            partition.partition for partition in report.partitions if needs_spark(partition)
+        }
+        work.add_compactions(report, partitions)
+        work.leave_for_spark(type_, partitions)
         return report
 
     def _clean_tables(self, works: Sequence[_TableWork]) -> None:
@@ -351,9 +365,9 @@ class WarehouseMaintainer:
                 del self._at_work[work.table]
             work.add_seconds(time.monotonic() - started)
         if work.result.error is not None:
-            lost = work.result.error.exception()
-            if isinstance(lost, _LOST):
-                self._lost = lost
+            error = work.result.error.exception()
+            if isinstance(error, _LOST):
+                self._lost = error
 
     def _as_own_error(self, error: Exception) -> HiveAcidError:
         if isinstance(error, HiveAcidError):

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from hiveacid.errors import HiveAcidError, WorkerFailed
+from hiveacid.errors import HiveAcidError, JobFailed
 from hiveacid.foreign.budget import Threads
 from hiveacid.rules.exit_status import Memory, explained
 from hiveacid.upkeep.compaction import task_process
@@ -61,10 +61,10 @@ class WorkerScheduler(Scheduler):
                 process.end()
 
     @contextmanager
-    def tasks(self, txn_id: int, what: str, size: int) -> Iterator[Tasks]:
+    def tasks(self, txn_id: int, subject: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
         inline_effort = self._inline_bytes if self._count > 1 else None
-        tasks = _WorkerTasks(what, self._slots, self._count, size, inline_effort)
+        tasks = _WorkerTasks(subject, self._slots, self._count, size, inline_effort)
         self._active.add(tasks)
         try:
             if self._stopped:
@@ -78,7 +78,7 @@ class WorkerScheduler(Scheduler):
 
     def translated(self, error: Exception) -> HiveAcidError:
         """See the base class."""
-        return WorkerFailed(f"The compaction failed in the worker: {type(error).__name__}: {error}")
+        return JobFailed(f"The compaction failed in the worker: {type(error).__name__}: {error}")
 
     def stop(self) -> None:
         """See the base class."""
@@ -100,13 +100,13 @@ class _WorkerTasks(Tasks):
 
     def __init__(
         self,
-        what: str,
+        subject: str,
         slots: "queue.LifoQueue[_Process | None]",
         count: int,
         size: int,
         inline_effort: int | None,
     ) -> None:
-        self._what = what
+        self._what = subject
         self._slots = slots
         self._count = count
         self._size = size
@@ -119,13 +119,13 @@ class _WorkerTasks(Tasks):
         self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
     ) -> list[R | HiveAcidError]:
         """See the base class."""
-        caught = Caught(work)
+        catching_work = Caught(work)
         effort = self._size if effort is None else effort
         if self._inline_effort is None or effort < self._inline_effort:
-            return [self._inline(caught, item) for item in items]
+            return [self._inline(catching_work, item) for item in items]
         with Threads(self._count) as threads:
             try:
-                return list(threads.map(partial(self._in_process, caught), items))
+                return list(threads.map(partial(self._in_process, catching_work), items))
             except BaseException:
                 self.cancel()
                 raise
@@ -155,7 +155,7 @@ class _WorkerTasks(Tasks):
             except (EOFError, OSError) as error:
                 status = process.end()
                 self._require_active()
-                raise WorkerFailed(
+                raise JobFailed(
                     f"{self._what}: a process of the worker ended in the middle of a task, with"
                     f" status {status}. {explained(status, process.memory)}".rstrip(),
                     remedy="It may have exceeded the memory of the worker: give the worker more"
@@ -169,7 +169,7 @@ class _WorkerTasks(Tasks):
 
     def _require_active(self) -> None:
         if self._cancelled:
-            raise WorkerFailed(f"{self._what} was cancelled.")
+            raise JobFailed(f"{self._what} was cancelled.")
 
 
 class _Process:
@@ -197,14 +197,14 @@ class _Process:
 
         Raises:
             EOFError: The process has ended.
-            WorkerFailed: The task failed with an error that is none of this package.
+            JobFailed: The task failed with an error that is none of this package.
         """
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         task_process.send(self._popen.stdin, (work, item))
         is_result, answer = task_process.receive(self._popen.stdout)
         if not is_result:
-            raise WorkerFailed(f"A task failed: {answer}")
+            raise JobFailed(f"A task failed: {answer}")
         return answer
 
     def kill(self) -> None:

@@ -65,9 +65,16 @@ def test_a_request_that_was_stored_before_it_failed_is_continued(
     assert not _locks(client, table)
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-@pytest.mark.parametrize("after", [_TICKET, _LOCK])
-@pytest.mark.parametrize("then", ["show_locks", "check_lock", "unlock", "abort_txn"])
+@pytest.mark.parametrize(
+    ("then", "after", "arrives"),
+    [
+        # All pairs.
+        *(("show_locks", _TICKET, True), ("show_locks", _LOCK, False)),
+        *(("check_lock", _TICKET, False), ("check_lock", _LOCK, True)),
+        *(("unlock", _TICKET, True), ("unlock", _LOCK, False)),
+        *(("abort_txn", _TICKET, False), ("abort_txn", _LOCK, True)),
+    ],
+)
 def test_a_request_that_cannot_be_continued_is_given_back_even_if_that_fails_at_first(
     behind: Behind, client: MetastoreClient, table: TableRef,
     begin: Callable[..., Transaction], arrives: bool, after: int, then: str,

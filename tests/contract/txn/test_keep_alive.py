@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hiveacid.errors import AnswerLost, WorkerFailed
+from hiveacid.errors import AnswerLost, JobFailed
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
@@ -175,7 +175,7 @@ def test_a_transaction_without_a_thread_for_its_heartbeats_is_refused_and_ended(
     with MetastoreClient(impatient.options) as client:
         with monkeypatch.context() as limited:
             limited.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(WorkerFailed, match="can't start new thread") as refused:
+            with pytest.raises(JobFailed, match="can't start new thread") as refused:
                 _read(client).__enter__()
         assert "limit of threads" in refused.value.remedy
         assert not client.show_locks(TABLE)

@@ -103,13 +103,13 @@ class Watch:
         except BlockingIOError:
             return False
 
-    def require_nothing(self) -> None:
+    def require_nothing(self, cause: str = "") -> None:
         """Check that nothing has happened."""
-        assert self.events == []
-        assert not self.opened
-        assert self.trap.connections == 0
-        assert not self.marker.exists()
-        assert MODULE not in sys.modules
+        assert self.events == [], cause
+        assert not self.opened, cause
+        assert self.trap.connections == 0, cause
+        assert not self.marker.exists(), cause
+        assert MODULE not in sys.modules, cause
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

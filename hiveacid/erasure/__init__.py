@@ -1,0 +1,1 @@
+"""Erasure of keys: requests, their steps, the search of all files, certificates, and their verification."""
