@@ -48,8 +48,9 @@ def test_without_spark_a_class_that_needs_it_names_the_extra():
     code = """
 sys.modules["pyspark"] = None
 import hiveacid
+hiveacid.AcidTable
 try:
-    hiveacid.AcidTable
+    hiveacid.HiveAcidDataSource
 except hiveacid.HiveAcidError as error:
     print(error)
 """
@@ -57,7 +58,7 @@ except hiveacid.HiveAcidError as error:
         [sys.executable, "-c", f"import sys\n{code}"], check=True, capture_output=True, text=True
     )
     assert installed.stdout.strip() == (
-        "AcidTable requires PySpark, which is not installed. pip install 'hiveacid[spark]'"
+        "HiveAcidDataSource requires PySpark, which is not installed. pip install 'hiveacid[spark]'"
     )
 
 

@@ -61,4 +61,4 @@ def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -
     assert main([]) == 0
     help_ = capsys.readouterr().out
     assert help_.startswith("usage: hiveacid")
-    assert "print the rows that changed between two versions" in help_
+    assert "print or count the rows that changed between two versions" in help_

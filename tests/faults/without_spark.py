@@ -221,7 +221,9 @@ def _written(context: WriteContext, seen: Rows, changed: Change) -> Counts:
     return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
 
-def _statement_of(job: Any, spark: object, orc_codec: str | None) -> Statement:
+def _statement_of(
+    job: Any, spark: object, orc_codec: str | None, batches: object = None
+) -> Statement:
     target = TableRef.parse(job.target)
     if isinstance(job, RestoreJob):
         return _Restore(target, orc_codec, AsOf.parse(job.as_of))
@@ -237,7 +239,7 @@ def _write_rows(
     *,
     has_fate: bool = False,
     scattered: bool = False,
-    written: str | None = None,
+    condition_of_rows: str | None = None,
 ) -> FlatRows:
     """Write flat files as Spark does, one for each partition."""
     storage = Storage.of(folder.root)

@@ -101,7 +101,7 @@ def _write_rows(
     *,
     has_fate: bool = False,
     scattered: bool = False,
-    written: str | None = None,
+    condition_of_rows: str | None = None,
 ) -> FlatRows:
     path = f"{folder.path}/part-00000.orc"
     columns = {

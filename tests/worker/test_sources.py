@@ -337,7 +337,7 @@ def test_a_row_that_several_rows_of_the_source_match_is_deleted_once(
         metastore=client.options,
         run_in="worker",
     )
-    with pytest.raises(CheckFailed, match=r": id=1 \(2 source rows\)\.$"):
+    with pytest.raises(CheckFailed, match=r": id=1 \(2 source rows\)\."):
         change_rows(client, replace(merge, when=[MatchedDelete("s.v <> 'c'")]))
     report = change_rows(client, merge)
     assert (report.rows_inserted, report.rows_deleted) == (1, 1)
