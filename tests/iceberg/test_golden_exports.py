@@ -23,6 +23,11 @@ BY_FORMAT = {
     for format in (StorageFormat.ORC, StorageFormat.PARQUET)
 }
 ORC = BY_FORMAT[StorageFormat.ORC]
+# With the format of exported files whose stripes or pages are copied.
+COPIED = [
+    *itertools.product(ORC, ["orc"]),
+    *itertools.product(BY_FORMAT[StorageFormat.PARQUET], ["parquet"]),
+]
 # With the format of exported files; those in the format of the table have copied stripes or pages.
 CASES = [
     *((table, "orc") for table in by_table(ORC)),
