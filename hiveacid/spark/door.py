@@ -33,6 +33,7 @@ from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import is_of_spark
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import unquoted
 from hiveacid.spark.java_objects import (
     attached_context,
     java_context,
@@ -330,7 +331,7 @@ class Engine:
 
 
 def _full_name(text: str, database: str) -> str:
-    parts = text.replace("`", "").split(".")
+    parts = [unquoted(part) for part in text.split(".")]
     if parts[0].lower() == _CATALOG:
         parts = parts[1:]
     return ".".join([database, *parts] if len(parts) == 1 else parts)
