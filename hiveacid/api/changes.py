@@ -160,7 +160,7 @@ class TableChanges(Generic[R]):
             on: The names of the key columns.
 
         Raises:
-            DuplicateMergeKeys: Several rows have the keys of one row of the table.
+            CheckFailed: Several rows have the keys of one row of the table.
         """
         require_list(on, "on", 'on=["id"]')
         keys = sorted({name.lower() for name in on})
