@@ -62,7 +62,7 @@ ATTEMPTS: dict[str, Attempt] = {
     "a condition that does not parse": (
         lambda t, s: t.delete("id = = 1"),
         InvalidJob,
-        "id = = 1",
+        "an operand is missing between = and =",
     ),
     "a condition that is none": (lambda t, s: t.delete("name"), TypeMismatch, "name"),
     "a merge by a column that is not there": (
@@ -154,7 +154,7 @@ ATTEMPTS: dict[str, Attempt] = {
     "a schema that does not parse": (
         lambda t, s: t.append(PathSource("/nope", "csv", {}, "id of int")),
         InvalidJob,
-        "/nope",
+        "source.schema: the column id has the unknown type 'of'",
     ),
 }
 

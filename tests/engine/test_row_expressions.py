@@ -67,8 +67,10 @@ def test_statements_with_such_expressions_begin_nothing(
             lambda: acid.update({"a": "1"}, "row_number() OVER (ORDER BY b) = 1"),
             lambda: acid.delete("max(a) = 1"),
             lambda: acid.merge(source, "t.a = max(s.a)").when_matched_delete().execute(),
-            lambda: acid.merge(source, "t.a = s.b").when_not_matched_insert(
-                {"a": "explode(array(1, 2))", "b": "s.b"}
+            lambda: (
+                acid.merge(source, "t.a = s.b")
+                .when_not_matched_insert({"a": "explode(array(1, 2))", "b": "s.b"})
+                .execute()
             ),
         ):
             with pytest.raises(HiveAcidError, match="cannot be computed for a single row"):
