@@ -63,14 +63,14 @@ _MOST_SESSIONS = 100
 _CATALOG = "spark_catalog"
 # The columns of reports.
 _CHANGE = (
-    "`statement`:string,`target`:string,`rows_inserted`:bigint,`rows_updated`:bigint,"
-    "`rows_deleted`:bigint,`files`:bigint,`bytes`:bigint,`txn_id`:bigint,`write_id`:bigint,"
-    "`warnings`:string"
+    "`statement` string,`target` string,`rows_inserted` bigint,`rows_updated` bigint,"
+    "`rows_deleted` bigint,`files` bigint,`bytes` bigint,`txn_id` bigint,`write_id` bigint,"
+    "`warnings` string"
 )
 _FIGURES = ("rows_inserted", "rows_updated", "rows_deleted", "files", "bytes")
 _COMPACTION = (
-    "`target`:string,`partition`:string,`type`:string,`outcome`:string,`reason`:string,"
-    "`rows`:bigint,`deletes`:bigint,`bytes_read`:bigint,`bytes_written`:bigint,`txn_id`:bigint"
+    "`target` string,`partition` string,`type` string,`outcome` string,`reason` string,"
+    "`rows` bigint,`deletes` bigint,`bytes_read` bigint,`bytes_written` bigint,`txn_id` bigint"
 )
 _PARTITION = tuple(re.findall(r"`(\w+)`", _COMPACTION))[1:]
 _CHANGING = re.compile(r"\b(?:DELETE|INSERT|MERGE|UPDATE)\b", re.IGNORECASE)
@@ -314,6 +314,15 @@ class Engine:
         with MetastoreClient(self._metastore).patient() as client:
             require_job_access(client, program_user(), job)
             return _rows(change_rows(SparkEngine(session), client, job, (), {_ROWS: rows}))
+
+    def stranger(self, _: Any, name: str) -> str:
+        """Return the error of a transactional table that only Spark's own catalog has."""
+        error = InvalidJob(
+            f"The transactional table {name} of Spark's catalog is not in the metastore of this"
+            f" package, {self._metastore.uris}.",
+            remedy="Let hive.metastore.uris and spark.hiveacid.uris name one metastore.",
+        )
+        return str(error)
 
     def refusal(self, _: Any, name: str) -> str:
         """Return the error of a write that has no command."""

@@ -29,7 +29,7 @@ JARS = Path(java_scan.__file__).with_name("jars")
 _ECLIPSE = ("org.eclipse.jdt", "ecj", "3.40.0")
 # The oldest Java of the Sparks of each line of Scala.
 _OLDEST_JAVA = {"2.12": 11, "2.13": 17}
-_OLDER_SEQ = ("scala.collection.immutable.Seq;", "scala.collection.Seq;")
+_NEWER_SEQ = re.compile(r"scala\.collection\.immutable\.((?:Indexed)?Seq);")
 _LIBRARY = re.compile(r"scala-library-(2\.\d+)\.\d+\.jar")
 # One fixed time makes equal content an equal jar, whenever it is built.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -78,7 +78,9 @@ def sources(scala: str) -> dict[str, str]:
         for file in sorted(ROOT.rglob("*.java"))
     }
     if scala == "2.12":
-        texts = {path: text.replace(*_OLDER_SEQ) for path, text in texts.items()}
+        texts = {
+            path: _NEWER_SEQ.sub(r"scala.collection.\1;", text) for path, text in texts.items()
+        }
     return texts
 
 

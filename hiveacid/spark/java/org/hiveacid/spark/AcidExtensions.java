@@ -1,5 +1,6 @@
 package org.hiveacid.spark;
 
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -8,11 +9,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Function1;
+import scala.collection.immutable.Seq;
 import scala.runtime.BoxedUnit;
 
 /** Transactional tables in a session, as the value of spark.sql.extensions. */
@@ -35,9 +38,8 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
           SparkSessionExtensions.class.getMethod("injectHintResolutionRule", Function1.class);
       before.invoke(extensions, rule);
     } catch (ReflectiveOperationException spark35) {
-      // It has no such place.
+      // The parser applies the rule to statements, and the next line to frames.
     }
-    // Names that Spark computes while it resolves a plan.
     extensions.injectResolutionRule(rule);
     extensions.injectCheckRule(spark -> plan -> AcidTables.forget());
     return BoxedUnit.UNIT;
@@ -50,20 +52,45 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
             AcidExtensions.class.getClassLoader(),
             new Class<?>[] {ParserInterface.class},
             (self, method, arguments) -> {
-              LogicalPlan command = null;
-              // Each version has more methods than the one before.
-              if (method.getName().startsWith("parsePlan") && Door.isOpen(spark)) {
-                Matcher text = FIRST_WORD.matcher((String) arguments[0]);
-                if (text.matches() && CHANGING.contains(text.group(1).toUpperCase(Locale.ROOT))) {
-                  command = AcidCommand.of(spark, parser, text(arguments));
-                }
-              }
               try {
-                return command == null ? method.invoke(parser, arguments) : command;
+                // Each version has more methods than the one before.
+                boolean isStatement = method.getName().startsWith("parsePlan");
+                if (!Door.isOpen(spark)) {
+                  return method.invoke(parser, arguments);
+                }
+                if (isStatement) {
+                  Matcher text = FIRST_WORD.matcher((String) arguments[0]);
+                  if (text.matches() && CHANGING.contains(text.group(1).toUpperCase(Locale.ROOT))) {
+                    LogicalPlan command = AcidCommand.of(spark, text(arguments));
+                    if (command != null) {
+                      return command;
+                    }
+                  }
+                }
+                Object parsed = method.invoke(parser, arguments);
+                return !precedes(spark) && isStatement
+                    ? new AcidTables(spark).apply((LogicalPlan) parsed)
+                    : parsed;
               } catch (InvocationTargetException error) {
                 throw error.getCause();
               }
             });
+  }
+
+  /** Returns whether the rule precedes Spark's look-up of names, after it was put there if possible. */
+  private static boolean precedes(SparkSession spark) throws ReflectiveOperationException {
+    Analyzer analyzer = spark.sessionState().analyzer();
+    try {
+      // Spark 4.1 forgets these rules in a session with support for Hive.
+      Field rules = Analyzer.class.getDeclaredField("hintResolutionRules");
+      rules.setAccessible(true);
+      if (((Seq<?>) rules.get(analyzer)).isEmpty()) {
+        rules.set(analyzer, Scala.seq(List.of(new AcidTables(spark))));
+      }
+      return true;
+    } catch (NoSuchFieldException spark35) {
+      return false;
+    }
   }
 
   /** Returns the text of a statement with the values of its variables and parameters. */

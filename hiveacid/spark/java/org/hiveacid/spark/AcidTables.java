@@ -1,5 +1,6 @@
 package org.hiveacid.spark;
 
+import static scala.collection.JavaConverters.mapAsJavaMap;
 import static scala.collection.JavaConverters.seqAsJavaList;
 
 import java.lang.ref.WeakReference;
@@ -9,6 +10,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
 import org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -68,6 +71,9 @@ final class AcidTables extends Rule<LogicalPlan> {
         relation -> {
           String name = table(relation, namespace);
           Optional<LogicalPlan> table = statement.tables.getOrDefault(name, Optional.empty());
+          if (table.isEmpty() && relation instanceof HiveTableRelation && name != null) {
+            return Door.raise(Door.failure(Door.ask(spark, "stranger", name).asText(), true));
+          }
           return table.isEmpty() ? relation : named(name.split("\\."), table.get());
         });
   }
@@ -83,7 +89,7 @@ final class AcidTables extends Rule<LogicalPlan> {
             new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
               @Override
               public boolean isDefinedAt(LogicalPlan node) {
-                return node instanceof UnresolvedRelation;
+                return node instanceof UnresolvedRelation || node instanceof HiveTableRelation;
               }
 
               @Override
@@ -101,11 +107,12 @@ final class AcidTables extends Rule<LogicalPlan> {
     withTables(
         plan,
         relation -> {
-          List<String> name = name(relation);
           String table = table(relation, namespace);
           if (table != null) {
             names.add(table);
-          } else if (state.catalog().isTempView(Scala.seq(name)) && views.add(name)) {
+          }
+          List<String> name = name(relation);
+          if (table == null && state.catalog().isTempView(Scala.seq(name)) && views.add(name)) {
             TemporaryViewRelation view =
                 state.catalog().getRawLocalOrGlobalTempView(Scala.seq(name)).get();
             if (view.plan().isEmpty() && view.tableMeta().viewText().isDefined()) {
@@ -129,11 +136,16 @@ final class AcidTables extends Rule<LogicalPlan> {
   }
 
   private static List<String> name(LogicalPlan relation) {
-    return seqAsJavaList(((UnresolvedRelation) relation).multipartIdentifier());
+    return relation instanceof UnresolvedRelation
+        ? seqAsJavaList(((UnresolvedRelation) relation).multipartIdentifier())
+        : List.of();
   }
 
   /** Returns the table of the metastore that a relation names; null if it names something else. */
   private String table(LogicalPlan relation, List<String> namespaceOfView) {
+    if (relation instanceof HiveTableRelation) {
+      return transactional(((HiveTableRelation) relation).tableMeta());
+    }
     List<String> name = name(relation);
     CatalogManager catalogs = spark.sessionState().catalogManager();
     if (relation.isStreaming() || spark.sessionState().catalog().isTempView(Scala.seq(name))) {
@@ -151,6 +163,19 @@ final class AcidTables extends Rule<LogicalPlan> {
     full.addAll(name);
     String text = String.join(".", full).toLowerCase(Locale.ROOT);
     return text.matches(CATALOG + "\\.\\w+\\.\\w+") ? text.substring(CATALOG.length() + 1) : null;
+  }
+
+  /** Returns the name of a table that Spark has found in the metastore, if it is transactional. */
+  private static String transactional(CatalogTable table) {
+    boolean isTransactional =
+        mapAsJavaMap(table.properties()).entrySet().stream()
+            .anyMatch(
+                property ->
+                    property.getKey().equalsIgnoreCase("transactional")
+                        && property.getValue().equalsIgnoreCase("true"));
+    return isTransactional
+        ? table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT)
+        : null;
   }
 
   /** Returns the command that writes a frame; null if the plan is none, or of another table. */
@@ -174,8 +199,10 @@ final class AcidTables extends Rule<LogicalPlan> {
         plan instanceof InsertIntoStatement
             ? ((InsertIntoStatement) plan).overwrite()
             : plan instanceof OverwritePartitionsDynamic;
-    String table = target instanceof UnresolvedRelation ? table(target, List.of()) : null;
-    if (table == null || !Door.ask(spark, "is_transactional", table).asBoolean()) {
+    boolean isName = target instanceof UnresolvedRelation;
+    String table =
+        isName || target instanceof HiveTableRelation ? table(target, List.of()) : null;
+    if (table == null || isName && !Door.ask(spark, "is_transactional", table).asBoolean()) {
       return null;
     }
     return rows == null

@@ -7,18 +7,27 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.io.sarg.SearchArgument;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.command.LeafRunnableCommand;
 import org.apache.spark.sql.execution.datasources.*;
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat;
 import org.apache.spark.sql.execution.datasources.orc.OrcFilters$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
+import scala.Enumeration;
 import scala.Function1;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.JavaConverters;
+import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /** The signatures of Spark that contain collections of Scala. */
@@ -90,6 +99,71 @@ final class Scala {
 
     @Override
     public void refresh() {}
+  }
+
+  /** A command without inputs. */
+  abstract static class Command extends LogicalPlan implements LeafRunnableCommand {
+    private final Seq<Attribute> output;
+    private Seq<Enumeration.Value> patterns;
+
+    @SuppressWarnings("unchecked")
+    Command(StructType columns) {
+      this.output = (Seq<Attribute>) (Seq<?>) DataTypeUtils.toAttributes(columns);
+      org.apache.spark.sql.catalyst.plans.logical.Command.$init$(this);
+    }
+
+    abstract List<Row> run();
+
+    @Override
+    public Seq<Row> run(SparkSession spark) {
+      return seq(run());
+    }
+
+    @Override
+    public Seq<Attribute> output() {
+      return output;
+    }
+
+    @Override
+    public Seq<LogicalPlan> children() {
+      return seq(List.of());
+    }
+
+    @Override
+    public LogicalPlan mapChildren(Function1<LogicalPlan, LogicalPlan> change) {
+      return this;
+    }
+
+    @Override
+    public LogicalPlan withNewChildrenInternal(IndexedSeq<LogicalPlan> children) {
+      return this;
+    }
+
+    @Override
+    public AttributeSet producedAttributes() {
+      return LeafRunnableCommand.super.producedAttributes();
+    }
+
+    @Override
+    public Statistics stats() {
+      return LeafRunnableCommand.super.stats();
+    }
+
+    @Override
+    public Seq<Enumeration.Value> nodePatterns() {
+      return patterns;
+    }
+
+    @Override
+    public void org$apache$spark$sql$catalyst$plans$logical$Command$_setter_$nodePatterns_$eq(
+        Seq<Enumeration.Value> patterns) {
+      this.patterns = patterns;
+    }
+
+    @Override
+    public boolean canEqual(Object other) {
+      return this == other;
+    }
   }
 
   /** A format of ORC files with a reader of its own. */
