@@ -4,7 +4,9 @@ import importlib
 import logging
 import os
 import pwd
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 from hiveacid.errors import AccessRefused, InvalidJob
@@ -14,13 +16,14 @@ from hiveacid.settings import setting
 log = logging.getLogger(__name__)
 
 _SETTING = "[hive_acid] authorizer"
+_SESSION_USER: ContextVar[str | None] = ContextVar("session_user", default=None)
 
 
 def require_access(user: str, accesses: Iterable[Access]) -> None:
     """Ask the authorizer for every access; without an authorizer all are allowed.
 
-    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, or ``os:NAME`` for a
-        user of the operating system.
+    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, ``spark:NAME`` for
+        the user of a session on a server of Spark, or ``os:NAME`` for a user of the operating system.
     :param accesses: The accesses, at least one.
     :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails; or there is no
         access that it could decide on.
@@ -75,8 +78,27 @@ def user_of(dag_id: str) -> str:
     return f"dag:{dag_id}"
 
 
+@contextmanager
+def acting_for(session_user: str | None) -> Iterator[None]:
+    """Let the program act for the user of a session on a server of Spark, in this thread.
+
+    :param session_user: The user; None for the program's own.
+    """
+    token = _SESSION_USER.set(session_user)
+    try:
+        yield
+    finally:
+        _SESSION_USER.reset(token)
+
+
 def program_user() -> str:
-    """Name the user that a program acts for: the DAG of its task, or else its user of the system."""
+    """Name the user that a program acts for.
+
+    It is the user of a session on a server of Spark, the DAG of a task, or the user of the system.
+    """
+    session_user = _SESSION_USER.get()
+    if session_user is not None:
+        return f"spark:{session_user}"
     # Airflow sets the variable in every task.
     dag_id = os.environ.get("AIRFLOW_CTX_DAG_ID")
     return user_of(dag_id) if dag_id else system_user()

@@ -12,6 +12,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -25,17 +26,19 @@ from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
-from hiveacid.jobs.sources import BatchSource
-from hiveacid.jobs.write_jobs import InsertJob
-from hiveacid.metastore.authorizer import program_user
+from hiveacid.jobs.sources import BatchSource, TableSource
+from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
+from hiveacid.metastore.authorizer import acting_for, program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import is_of_spark
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.sql_names import unquoted
+from hiveacid.rules.sql_names import quoted, unquoted
+from hiveacid.spark.failures import translated_spark_errors
 from hiveacid.spark.java_objects import (
     attached_context,
+    class_of,
     java_context,
     java_frame,
     java_session,
@@ -43,11 +46,10 @@ from hiveacid.spark.java_objects import (
     start_callbacks,
 )
 from hiveacid.spark.java_scan import java_scan
-from hiveacid.spark.run import change_rows
+from hiveacid.spark.run import Driver, execute
 from hiveacid.spark.session import cloned_session
 from hiveacid.spark.spark_versions import java_datasets
 from hiveacid.spark.sql_session import AcidSession
-from hiveacid.spark.statements.engine import SparkEngine
 from hiveacid.tables.locations import require_job_access
 
 EXTENSIONS = "org.hiveacid.spark.AcidExtensions"
@@ -56,6 +58,7 @@ _SETTINGS = "spark.hiveacid."
 _INSTALLED = f"{_SETTINGS}installed"
 # Among the objects that are kept for a context: its engine, and that new sessions have the door.
 _ENGINE, _EXTENDED = "engine of the door", "sessions with the door"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The name of the rows in a write.
 _ROWS = "rows"
 # Java sessions are kept by those of Python.
@@ -193,11 +196,13 @@ class Engine:
 
         Args:
             question: The name of a method.
-            arguments: Its arguments, objects of Java; the first one is the session of Spark.
+            arguments: The session of Spark, its user or nothing, and the arguments of the method,
+                objects of Java.
         """
-        spark, *parameters = arguments
+        spark, user, *parameters = arguments
         try:
-            value = getattr(self, question)(spark, *parameters)
+            with acting_for(user):
+                value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
             of_user = isinstance(error, UserError | AnalysisException)
@@ -261,9 +266,7 @@ class Engine:
 
     def run(self, spark: Any, text: str) -> list[dict[str, Any]]:
         """Run a statement that was claimed, and return the rows of its report."""
-        report = self._acid(spark).sql(text)
-        assert isinstance(report, RunReport | CompactReport | ScriptReport), report
-        return _rows(report)
+        return _rows(_report_of(self._acid(spark).sql(text)))
 
     # The tables that Spark itself reads and writes
 
@@ -272,10 +275,15 @@ class Engine:
 
         Args:
             spark: The session.
-            names: The full names of tables, or of nothing.
+            names: The full names of tables, or of nothing, some with a version after an @.
             plans: Receives the plans by the names.
         """
-        frames, lease = self._acid(spark).read([*names])
+        acid = self._acid(spark)
+        tables = {}
+        for text in names:
+            name, _, version = text.partition("@")
+            tables[text] = TableSource(name, _as_of(acid.spark, version))
+        frames, lease = acid.read(tables)
         if lease is None:
             return None
         for name, frame in frames.items():
@@ -297,23 +305,68 @@ class Engine:
         """Return the columns of the report on a write."""
         return _CHANGE
 
-    def write(
-        self, spark: Any, name: str, plan: Any, overwrites: bool, by_name: bool
-    ) -> list[dict[str, Any]]:
-        """Write the rows of a plan into a table, and return the rows of the report."""
-        session = self._acid(spark).spark
-        rows = DataFrame(java_datasets(session).ofRows(spark, plan), session)
-        job = InsertJob(
-            target=name,
-            source=BatchSource(_ROWS),
-            metastore=self._metastore,
-            overwrite=overwrites,
-            by_position=not by_name,
-        )
+    def write(self, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
+        """Do what a plan of Spark would do with a table, and return the rows of the report."""
+        acid = self._acid(spark)
+        kind = class_of(plan).rpartition(".")[2]
+        if kind == "MergeIntoTable":
+            return self._merge(acid, spark, name, plan)
+        job: InsertJob | TransactionJob
+        append = InsertJob(target=name, source=BatchSource(_ROWS))
+        match kind:
+            case "InsertIntoStatement":
+                job = replace(append, overwrite=plan.overwrite(), by_position=True)
+            case "AppendData":
+                job = replace(append, by_position=not plan.isByName())
+            case "OverwritePartitionsDynamic":
+                job = replace(append, overwrite=True, by_position=not plan.isByName())
+            case "OverwriteByExpression":
+                delete = DeleteJob(target=name, where=str(plan.deleteExpr().sql()))
+                job = TransactionJob(target=name, statements=[delete, append])
+            case "SaveAsV1TableCommand" | "CreateTable":
+                overwrites = str(plan.mode().name()) == "Overwrite"
+                job = replace(append, overwrite=overwrites, whole_table=overwrites)
+            case _:
+                raise _refusal(name)
+        job = replace(job, metastore=self._metastore)
         job.validate()
+        query = plan.query().get() if kind == "CreateTable" else plan.query()
+        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, query), acid.spark)
+        driver = Driver(acid.spark, self._metastore, batches={_ROWS: rows}, log=False)
         with MetastoreClient(self._metastore).patient() as client:
             require_job_access(client, program_user(), job)
-            return _rows(change_rows(SparkEngine(session), client, job, (), {_ROWS: rows}))
+        return _rows(_report_of(execute(job, driver)))
+
+    def _merge(self, acid: AcidSession, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
+        """Run a merge of a frame as the statement that it stands for."""
+        source = plan.sourceTable()
+        is_named = class_of(source).endswith(".SubqueryAlias")
+        alias = quoted(str(source.alias()) if is_named else "source")
+        view = f"source_of_merge_{next(self._numbers)}"
+        target, ref = quoted(*name.split(".")), TableRef.parse(name)
+        clauses = [
+            _clause(action, kind)
+            for kind, actions in (
+                ("MATCHED", plan.matchedActions()),
+                ("NOT MATCHED", plan.notMatchedActions()),
+                ("NOT MATCHED BY SOURCE", plan.notMatchedBySourceActions()),
+            )
+            for action in _elements(actions)
+        ]
+        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, source), acid.spark)
+        rows.createOrReplaceTempView(view)
+        try:
+            text = (
+                f"MERGE INTO {target} AS {quoted(ref.name)} USING {view} AS {alias}"
+                f" ON {plan.mergeCondition().sql()} {' '.join(clauses)}"
+            )
+            return _rows(_report_of(acid.sql(text)))
+        finally:
+            acid.spark.catalog.dropTempView(view)
+
+    def refusal(self, _: Any, name: str) -> str:
+        """Return the error of a write that has no command."""
+        return str(_refusal(name))
 
     def stranger(self, _: Any, name: str) -> str:
         """Return the error of a transactional table that only Spark's own catalog has."""
@@ -324,19 +377,21 @@ class Engine:
         )
         return str(error)
 
-    def refusal(self, _: Any, name: str) -> str:
-        """Return the error of a write that has no command."""
-        error = InvalidJob(
-            f"Spark would write into the transactional table {name} by itself.",
-            remedy="Use INSERT, MERGE, UPDATE, or DELETE without EXPLAIN, insertInto(), or"
-            " writeTo().append() and overwritePartitions().",
-        )
-        return str(error)
-
     class Java:
         """The interface of Java, as Py4J expects it."""
 
         implements: tuple[str, ...] = ("java.util.function.BiFunction",)
+
+
+def _as_of(spark: SparkSession, text: str) -> str | None:
+    """Return the version that SQL names, by a text, or by an expression of a time; empty is none."""
+    if not text.startswith("CAST"):
+        return text[1:-1] or None
+    with translated_spark_errors("The time of a version"):
+        (row,) = spark.sql(f"SELECT unix_micros({text})").collect()
+    if row[0] is None:
+        raise InvalidJob(f"{text} is no time.")
+    return (_EPOCH + timedelta(microseconds=row[0])).isoformat()
 
 
 def _full_name(text: str, database: str) -> str:
@@ -344,6 +399,44 @@ def _full_name(text: str, database: str) -> str:
     if parts[0].lower() == _CATALOG:
         parts = parts[1:]
     return ".".join([database, *parts] if len(parts) == 1 else parts)
+
+
+def _refusal(name: str) -> InvalidJob:
+    return InvalidJob(
+        f"Spark would write into the transactional table {name} by itself.",
+        remedy="Use INSERT, MERGE, UPDATE, or DELETE, insertInto(), or writeTo().",
+    )
+
+
+def _elements(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def _clause(action: Any, kind: str) -> str:
+    """Return the clause of a merge that an action of Spark stands for."""
+    condition = action.condition()
+    when = f" AND {condition.get().sql()}" if condition.isDefined() else ""
+    name = class_of(action).rpartition(".")[2]
+    has_pairs = name in ("UpdateAction", "InsertAction")
+    assignments = _elements(action.assignments()) if has_pairs else []
+    pairs = [(pair.key().sql(), pair.value().sql()) for pair in assignments]
+    change = {
+        "DeleteAction": "DELETE",
+        "UpdateStarAction": "UPDATE SET *",
+        "InsertStarAction": "INSERT *",
+        "UpdateAction": "UPDATE SET " + ", ".join(f"{key} = {value}" for key, value in pairs),
+        "InsertAction": "INSERT ({}) VALUES ({})".format(
+            ", ".join(key for key, _ in pairs), ", ".join(value for _, value in pairs)
+        ),
+    }[name]
+    return f"WHEN {kind}{when} THEN {change}"
+
+
+def _report_of(result: object) -> RunReport | CompactReport | ScriptReport:
+    assert isinstance(result, RunReport | CompactReport | ScriptReport), result
+    if isinstance(result, RunReport) and result.error is not None:
+        raise result.error.exception()
+    return result
 
 
 def _rows(report: RunReport | CompactReport | ScriptReport) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """SQL from Python: one session for transactional tables and for those that Spark has itself."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -165,17 +165,18 @@ class AcidSession:
             return ScriptReport.of(reports[0].target, reports)
         return results[-1]
 
-    def read(self, names: Collection[str]) -> tuple[dict[str, DataFrame], Lease | None]:
+    def read(self, names: Mapping[str, TableSource]) -> tuple[dict[str, DataFrame], Lease | None]:
         """Read transactional tables, and views that read such, in one transaction.
 
         Args:
-            names: Their full names; those of other tables, or of none, are left out.
+            names: The sources by the names of their frames; those of other tables, or of none, are
+                left out.
 
         Returns:
-            The rows by names, and the object that keeps the transaction open.
+            The frames, and the object that keeps the transaction open.
         """
         sources: dict[str, Input] = {
-            name: TableSource(name) for name in names if self.is_transactional(name)
+            name: source for name, source in names.items() if self.is_transactional(source.name)
         }
         if not sources:
             return {}, None

@@ -38,13 +38,12 @@ public final class AcidCommand extends Scala.Command {
     }
   }
 
-  /** Returns the command that writes the rows of a plan into a table. */
-  static LogicalPlan of(
-      SparkSession spark, String table, LogicalPlan rows, boolean overwrites, boolean byName) {
+  /** Returns the command that does what a plan of Spark would do with a table. */
+  static LogicalPlan of(SparkSession spark, String table, LogicalPlan plan) {
     return new AcidCommand(
         "write " + table,
         StructType.fromDDL(Door.ask(spark, "columns").asText()),
-        () -> Door.ask(spark, "write", table, rows, overwrites, byName));
+        () -> Door.ask(spark, "write", table, plan));
   }
 
   @Override

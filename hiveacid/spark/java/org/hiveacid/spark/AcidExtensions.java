@@ -1,5 +1,7 @@
 package org.hiveacid.spark;
 
+import static scala.collection.JavaConverters.seqAsJavaList;
+
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -46,6 +48,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
   }
 
   /** Returns a parser that makes commands of statements which change transactional tables. */
+  @SuppressWarnings("unchecked")
   private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
     return (ParserInterface)
         Proxy.newProxyInstance(
@@ -68,9 +71,14 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   }
                 }
                 Object parsed = method.invoke(parser, arguments);
-                return !precedes(spark) && isStatement
-                    ? new AcidTables(spark).apply((LogicalPlan) parsed)
-                    : parsed;
+                if (precedes(spark)) {
+                  return parsed;
+                }
+                AcidTables tables = new AcidTables(spark);
+                if (method.getName().equals("parseMultipartIdentifier")) {
+                  tables.requireNotSaved(seqAsJavaList((Seq<String>) parsed));
+                }
+                return isStatement ? tables.apply((LogicalPlan) parsed) : parsed;
               } catch (InvocationTargetException error) {
                 throw error.getCause();
               }

@@ -6,9 +6,12 @@ import static scala.collection.JavaConverters.seqAsJavaList;
 import java.lang.ref.WeakReference;
 import java.util.*;
 import java.util.function.UnaryOperator;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -24,6 +27,8 @@ import scala.runtime.BoxedUnit;
 /** Replaces the names of transactional tables by their rows, and writes into them by commands. */
 final class AcidTables extends Rule<LogicalPlan> {
   private static final String CATALOG = "spark_catalog";
+  // Spark 4 makes the first of a frame, and Spark 3.5 the other one.
+  private static final Set<String> SAVING = Set.of("SaveAsV1TableCommand", "CreateTable");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
 
   private final SparkSession spark;
@@ -74,7 +79,7 @@ final class AcidTables extends Rule<LogicalPlan> {
           if (table.isEmpty() && relation instanceof HiveTableRelation && name != null) {
             return Door.raise(Door.failure(Door.ask(spark, "stranger", name).asText(), true));
           }
-          return table.isEmpty() ? relation : named(name.split("\\."), table.get());
+          return table.isEmpty() ? relation : named(name.split("[.@]"), table.get());
         });
   }
 
@@ -89,7 +94,9 @@ final class AcidTables extends Rule<LogicalPlan> {
             new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
               @Override
               public boolean isDefinedAt(LogicalPlan node) {
-                return node instanceof UnresolvedRelation || node instanceof HiveTableRelation;
+                return node instanceof UnresolvedRelation
+                    || node instanceof RelationTimeTravel
+                    || node instanceof HiveTableRelation;
               }
 
               @Override
@@ -146,9 +153,21 @@ final class AcidTables extends Rule<LogicalPlan> {
     if (relation instanceof HiveTableRelation) {
       return transactional(((HiveTableRelation) relation).tableMeta());
     }
-    List<String> name = name(relation);
+    if (relation instanceof RelationTimeTravel) {
+      RelationTimeTravel travel = (RelationTimeTravel) relation;
+      String version =
+          travel.version().isDefined()
+              ? "'" + travel.version().get() + "'"
+              : "CAST(" + travel.timestamp().get().sql() + " AS TIMESTAMP)";
+      String table = table(travel.relation(), namespaceOfView);
+      return table == null ? null : table + "@" + version;
+    }
+    return relation.isStreaming() ? null : table(name(relation), namespaceOfView);
+  }
+
+  private String table(List<String> name, List<String> namespaceOfView) {
     CatalogManager catalogs = spark.sessionState().catalogManager();
-    if (relation.isStreaming() || spark.sessionState().catalog().isTempView(Scala.seq(name))) {
+    if (spark.sessionState().catalog().isTempView(Scala.seq(name))) {
       return null;
     }
     List<String> full = new ArrayList<>();
@@ -178,35 +197,40 @@ final class AcidTables extends Rule<LogicalPlan> {
         : null;
   }
 
+  /** Refuses saveAsTable in Spark 3.5, which would drop a table before a rule sees a plan. */
+  void requireNotSaved(List<String> name) {
+    StackWalker frames = StackWalker.getInstance();
+    boolean isSaved =
+        frames.walk(calls -> calls.anyMatch(call -> call.getMethodName().equals("saveAsTable")));
+    String table = isSaved ? table(name, List.of()) : null;
+    if (table != null && Door.ask(spark, "is_transactional", table).asBoolean()) {
+      Door.raise(Door.failure(Door.ask(spark, "refusal", table).asText(), true));
+    }
+  }
+
   /** Returns the command that writes a frame; null if the plan is none, or of another table. */
   private LogicalPlan write(LogicalPlan plan) {
-    LogicalPlan target;
-    // What only Spark could write: the engine has claimed all statements that it can read.
-    LogicalPlan rows = null;
-    boolean byName = false;
+    LogicalPlan target = null;
+    String table = null;
     if (plan instanceof InsertIntoStatement) {
       target = ((InsertIntoStatement) plan).table();
-      LogicalPlan query = ((InsertIntoStatement) plan).query();
-      rows = query.resolved() ? query : null;
     } else if (plan instanceof V2WriteCommand) {
       target = (LogicalPlan) ((V2WriteCommand) plan).table();
-      byName = ((V2WriteCommand) plan).isByName();
-      rows = plan instanceof OverwriteByExpression ? null : ((V2WriteCommand) plan).query();
-    } else {
-      return null;
+    } else if (plan instanceof MergeIntoTable) {
+      target = ((MergeIntoTable) plan).targetTable();
+    } else if (SAVING.contains(plan.nodeName())) {
+      TableIdentifier name = ((CatalogTable) plan.productElement(0)).identifier();
+      Object mode = plan.productElement(1);
+      boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite;
+      table = isChange ? table(List.of(name.unquotedString().split("\\.")), List.of()) : null;
     }
-    boolean overwrites =
-        plan instanceof InsertIntoStatement
-            ? ((InsertIntoStatement) plan).overwrite()
-            : plan instanceof OverwritePartitionsDynamic;
-    boolean isName = target instanceof UnresolvedRelation;
-    String table =
-        isName || target instanceof HiveTableRelation ? table(target, List.of()) : null;
-    if (table == null || isName && !Door.ask(spark, "is_transactional", table).asBoolean()) {
-      return null;
+    if (target instanceof UnresolvedRelation || target instanceof HiveTableRelation) {
+      table = table(target, List.of());
     }
-    return rows == null
-        ? Door.raise(Door.failure(Door.ask(spark, "refusal", table).asText(), true))
-        : AcidCommand.of(spark, table, rows, overwrites, byName);
+    boolean isOurs =
+        table != null
+            && (target instanceof HiveTableRelation
+                || Door.ask(spark, "is_transactional", table).asBoolean());
+    return isOurs ? AcidCommand.of(spark, table, plan) : null;
   }
 }

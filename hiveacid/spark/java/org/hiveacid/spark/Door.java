@@ -9,12 +9,15 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.function.BiFunction;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.QueryContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.python.Py4JServer;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.CurrentUserContext;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -33,6 +36,8 @@ import scala.collection.JavaConverters;
 public final class Door {
   private static final Logger LOG = LoggerFactory.getLogger(Door.class);
   private static final Cleaner CLEANER = Cleaner.create();
+  private static final Pattern CONNECT_OPERATION =
+      Pattern.compile("SparkConnect_\\w+?_User_(.*)_Session_[-\\w]+_Operation_[-\\w]+");
   private static final long MOST_SECONDS_TO_START = 120;
   private static final long SECONDS_AFTER_QUERY = 60;
   private static final Set<SparkSession> LISTENING =
@@ -60,7 +65,7 @@ public final class Door {
 
   static JsonNode ask(SparkSession spark, String what, Object... arguments) {
     List<Object> all = new ArrayList<>(List.of(arguments));
-    all.add(0, spark);
+    all.addAll(0, Arrays.asList(spark, user(spark)));
     try {
       String text = engine(spark).apply(what, all.toArray());
       JsonNode answer = new ObjectMapper().readTree(text);
@@ -74,6 +79,18 @@ public final class Door {
                   + " committed. The next statement starts a new engine.",
               error));
     }
+  }
+
+  /** Returns the user of a session on a server; null if it is the user of this process. */
+  private static String user(SparkSession spark) {
+    for (String tag : JavaConverters.setAsJavaSet(spark.sparkContext().getJobTags())) {
+      Matcher operation = CONNECT_OPERATION.matcher(tag);
+      if (operation.matches()) {
+        return operation.group(1);
+      }
+    }
+    // The Thrift server sets it.
+    return CurrentUserContext.CURRENT_USER().get();
   }
 
   static Exception failure(String text, boolean ofUser) {
