@@ -14,13 +14,30 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from hiveacid.errors import HiveAcidError, InvalidJob, SqlError, UserError
+from hiveacid.errors import (
+    AccessRefused,
+    CheckFailed,
+    ConflictError,
+    DataError,
+    HiveAcidError,
+    InvalidJob,
+    MetastoreError,
+    SoftwareMissing,
+    SqlError,
+    StorageError,
+    TableExists,
+    TableNotFound,
+    TypeMismatch,
+    UnknownColumn,
+    UnsupportedTable,
+    UserError,
+)
 from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
 from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -48,7 +65,7 @@ from hiveacid.spark.java_objects import (
 from hiveacid.spark.java_scan import java_scan
 from hiveacid.spark.run import Driver, execute
 from hiveacid.spark.session import cloned_session
-from hiveacid.spark.spark_versions import java_datasets
+from hiveacid.spark.spark_versions import error_condition, java_datasets
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.tables.locations import require_job_access
 
@@ -76,6 +93,24 @@ _COMPACTION = (
     "`rows` bigint,`deletes` bigint,`bytes_read` bigint,`bytes_written` bigint,`txn_id` bigint"
 )
 _PARTITION = tuple(re.findall(r"`(\w+)`", _COMPACTION))[1:]
+# The SQLSTATE of errors, by the first class that an error has.
+_STATES: tuple[tuple[type[Exception], str], ...] = (
+    (SqlError, "42601"),
+    (TableNotFound, "42P01"),
+    (TableExists, "42P07"),
+    (UnknownColumn, "42703"),
+    (TypeMismatch, "42804"),
+    (AccessRefused, "42501"),
+    (UnsupportedTable, "0A000"),
+    (SoftwareMissing, "0A000"),
+    (UserError, "42000"),
+    (CheckFailed, "23514"),
+    (DataError, "22000"),
+    (ConflictError, "40001"),
+    (MetastoreError, "08006"),
+    (StorageError, "58030"),
+    (Exception, "XX000"),
+)
 _CHANGING = re.compile(r"\b(?:DELETE|INSERT|MERGE|UPDATE)\b", re.IGNORECASE)
 _TRANSACTIONAL = re.compile(r"""(['"])transactional\1\s*=\s*(['"])true\2""", re.IGNORECASE)
 # The target of a statement that this package cannot read.
@@ -205,12 +240,11 @@ class Engine:
                 value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
-            of_user = isinstance(error, UserError | AnalysisException)
-            return json.dumps({"error": str(error), "of_user": of_user})
+            return json.dumps({"error": _failure(error)})
         except Exception as error:  # noqa: BLE001
             # In the log: a client can do nothing about it.
             traceback.print_exc()
-            return json.dumps({"error": f"{type(error).__name__}: {error}", "of_user": False})
+            return json.dumps({"error": _failure(error)})
 
     def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark
@@ -327,7 +361,7 @@ class Engine:
                 overwrites = str(plan.mode().name()) == "Overwrite"
                 job = replace(append, overwrite=overwrites, whole_table=overwrites)
             case _:
-                raise _refusal(name)
+                self.refuse_write(spark, name)
         job = replace(job, metastore=self._metastore)
         job.validate()
         query = plan.query().get() if kind == "CreateTable" else plan.query()
@@ -364,23 +398,50 @@ class Engine:
         finally:
             acid.spark.catalog.dropTempView(view)
 
-    def refusal(self, _: Any, name: str) -> str:
-        """Return the error of a write that has no command."""
-        return str(_refusal(name))
+    def refuse_write(self, _: Any, name: str) -> NoReturn:
+        """Refuse a write that has no command.
 
-    def stranger(self, _: Any, name: str) -> str:
-        """Return the error of a transactional table that only Spark's own catalog has."""
-        error = InvalidJob(
+        Raises:
+            InvalidJob: Always.
+        """
+        raise InvalidJob(
+            f"Spark would write into the transactional table {name} by itself.",
+            remedy="Use INSERT, MERGE, UPDATE, or DELETE, insertInto(), or writeTo().",
+        )
+
+    def refuse_table(self, _: Any, name: str) -> NoReturn:
+        """Refuse a transactional table that only Spark's own catalog has.
+
+        Raises:
+            InvalidJob: Always.
+        """
+        raise InvalidJob(
             f"The transactional table {name} of Spark's catalog is not in the metastore of this"
             f" package, {self._metastore.uris}.",
             remedy="Let hive.metastore.uris and spark.hiveacid.uris name one metastore.",
         )
-        return str(error)
 
     class Java:
         """The interface of Java, as Py4J expects it."""
 
         implements: tuple[str, ...] = ("java.util.function.BiFunction",)
+
+
+def _failure(error: Exception) -> dict[str, object]:
+    """Return what an error is for a client of Spark."""
+    if isinstance(error, PySparkException):
+        condition, state = error_condition(error), error.getSqlState()
+    else:
+        condition, state = None, next(state for kind, state in _STATES if isinstance(error, kind))
+    name = type(error).__name__
+    return {
+        "text": str(error)
+        if isinstance(error, HiveAcidError | PySparkException)
+        else f"{name}: {error}",
+        "condition": condition or "HIVE_ACID_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(),
+        "state": state or _STATES[-1][1],
+        "of_user": isinstance(error, UserError | AnalysisException),
+    }
 
 
 def _as_of(spark: SparkSession, text: str) -> str | None:
@@ -399,13 +460,6 @@ def _full_name(text: str, database: str) -> str:
     if parts[0].lower() == _CATALOG:
         parts = parts[1:]
     return ".".join([database, *parts] if len(parts) == 1 else parts)
-
-
-def _refusal(name: str) -> InvalidJob:
-    return InvalidJob(
-        f"Spark would write into the transactional table {name} by itself.",
-        remedy="Use INSERT, MERGE, UPDATE, or DELETE, insertInto(), or writeTo().",
-    )
 
 
 def _elements(sequence: Any) -> list[Any]:

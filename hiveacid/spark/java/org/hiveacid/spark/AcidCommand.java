@@ -33,9 +33,13 @@ public final class AcidCommand extends Scala.Command {
           : new AcidCommand(
               text, StructType.fromDDL(claimed.asText()), () -> Door.ask(spark, "run", text));
     } catch (Exception error) {
-      // A parser may only raise errors of syntax.
-      return new AcidCommand(text, new StructType(), () -> Door.raise(error));
+      return raising(error);
     }
+  }
+
+  /** Returns a command that raises an error: a parser may only raise those of syntax. */
+  static LogicalPlan raising(Exception error) {
+    return new AcidCommand(error.getMessage(), new StructType(), () -> Door.raise(error));
   }
 
   /** Returns the command that does what a plan of Spark would do with a table. */

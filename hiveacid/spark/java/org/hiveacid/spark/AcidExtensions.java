@@ -78,7 +78,11 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                 if (method.getName().equals("parseMultipartIdentifier")) {
                   tables.requireNotSaved(seqAsJavaList((Seq<String>) parsed));
                 }
-                return isStatement ? tables.apply((LogicalPlan) parsed) : parsed;
+                try {
+                  return isStatement ? tables.apply((LogicalPlan) parsed) : parsed;
+                } catch (Exception error) {
+                  return AcidCommand.raising(error);
+                }
               } catch (InvocationTargetException error) {
                 throw error.getCause();
               }

@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
 import org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation;
 import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
@@ -77,7 +76,7 @@ final class AcidTables extends Rule<LogicalPlan> {
           String name = table(relation, namespace);
           Optional<LogicalPlan> table = statement.tables.getOrDefault(name, Optional.empty());
           if (table.isEmpty() && relation instanceof HiveTableRelation && name != null) {
-            return Door.raise(Door.failure(Door.ask(spark, "stranger", name).asText(), true));
+            Door.ask(spark, "refuse_table", name);
           }
           return table.isEmpty() ? relation : named(name.split("[.@]"), table.get());
         });
@@ -166,7 +165,6 @@ final class AcidTables extends Rule<LogicalPlan> {
   }
 
   private String table(List<String> name, List<String> namespaceOfView) {
-    CatalogManager catalogs = spark.sessionState().catalogManager();
     if (spark.sessionState().catalog().isTempView(Scala.seq(name))) {
       return null;
     }
@@ -174,10 +172,10 @@ final class AcidTables extends Rule<LogicalPlan> {
     if (name.size() == 1 && !namespaceOfView.isEmpty()) {
       full.addAll(namespaceOfView);
     } else if (name.size() == 1) {
-      full.add(catalogs.currentCatalog().name());
-      full.addAll(Arrays.asList(catalogs.currentNamespace()));
-    } else if (name.size() == 2 && !catalogs.isCatalogRegistered(name.get(0))) {
-      full.add(catalogs.currentCatalog().name());
+      full.add(spark.catalog().currentCatalog());
+      full.add(spark.catalog().currentDatabase());
+    } else if (name.size() == 2 && !spark.conf().contains("spark.sql.catalog." + name.get(0))) {
+      full.add(spark.catalog().currentCatalog());
     }
     full.addAll(name);
     String text = String.join(".", full).toLowerCase(Locale.ROOT);
@@ -204,7 +202,8 @@ final class AcidTables extends Rule<LogicalPlan> {
         frames.walk(calls -> calls.anyMatch(call -> call.getMethodName().equals("saveAsTable")));
     String table = isSaved ? table(name, List.of()) : null;
     if (table != null && Door.ask(spark, "is_transactional", table).asBoolean()) {
-      Door.raise(Door.failure(Door.ask(spark, "refusal", table).asText(), true));
+      throw new IllegalArgumentException(
+          "Spark 3.5 would replace the transactional table " + table + ". Use insertInto().");
     }
   }
 

@@ -70,7 +70,7 @@ public final class Door {
       String text = engine(spark).apply(what, all.toArray());
       JsonNode answer = new ObjectMapper().readTree(text);
       return answer.has("error")
-          ? raise(failure(answer.get("error").asText(), answer.get("of_user").asBoolean()))
+          ? raise(failure(answer.get("error")))
           : answer.get("value");
     } catch (py4j.Py4JException | IOException error) {
       return raise(
@@ -93,13 +93,37 @@ public final class Door {
     return CurrentUserContext.CURRENT_USER().get();
   }
 
-  static Exception failure(String text, boolean ofUser) {
-    Option<Throwable> none = Option.empty();
-    return ofUser
+  /** Returns an error of the engine as one of Spark, with its condition and its SQLSTATE. */
+  static Exception failure(JsonNode error) {
+    String text = error.get("text").asText();
+    String state = error.get("state").asText();
+    Option<String> condition = Option.apply(error.get("condition").asText());
+    scala.collection.immutable.Map<String, String> none = Scala.map(Map.of());
+    QueryContext[] nowhere = new QueryContext[0];
+    return error.get("of_user").asBoolean()
         ? new AnalysisException(
-            text, Option.empty(), Option.empty(), none, Option.empty(), Scala.map(Map.of()),
-            new QueryContext[0])
-        : new SparkException(text);
+            text, Option.empty(), Option.empty(), Option.empty(), condition, none, nowhere) {
+          @Override
+          public String getSqlState() {
+            return state;
+          }
+
+          @Override
+          public String toString() {
+            return AnalysisException.class.getName() + ": " + text;
+          }
+        }
+        : new SparkException(text, null, condition, none, nowhere) {
+          @Override
+          public String getSqlState() {
+            return state;
+          }
+
+          @Override
+          public String toString() {
+            return SparkException.class.getName() + ": " + text;
+          }
+        };
   }
 
   /** Raises an exception in a method that declares none, as in Scala. */
