@@ -11,6 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import hiveacid
 from hiveacid.jobs.report import CompactReport, RunReport
@@ -152,8 +153,32 @@ def test_frames_are_appended_and_replace_partitions(door: SparkSession, database
     new.limit(1).writeTo(name).overwritePartitions()
     door.table(name).where("id = 3").selectExpr("id", "'over'", "k").write.insertInto(name, True)
     assert rows(door.table(name)) == [(1, "one", 0), (3, "over", 1), (8, "new", 2)]
-    with pytest.raises(AnalysisException, match="would write into the transactional table"):
-        new.writeTo(name).overwrite(new.id > 0)
+    door.range(1).selectExpr("20 AS id", "'w' AS v", "2 AS k").writeTo(name).overwrite(
+        F.col("k") == 2
+    )
+    new.limit(1).selectExpr("id + 13 AS id", "v", "0 AS k").write.mode("append").saveAsTable(name)
+    assert rows(door.table(name)) == [(1, "one", 0), (3, "over", 1), (20, "w", 2), (21, "new", 0)]
+    source = new.selectExpr("id + 12 AS id", "v", "k").alias("s")
+    merge = source.mergeInto(name, F.expr("t.id = s.id")).whenMatched(F.expr("t.k = 2"))
+    merge.update({"v": F.concat("t.v", F.lit("!"))}).whenNotMatchedBySource(
+        F.expr("t.id = 3")
+    ).delete().merge()
+    assert rows(door.table(name)) == [(1, "one", 0), (20, "w!", 2), (21, "new", 0)]
+    new.limit(1).write.mode("overwrite").saveAsTable(name)
+    assert rows(door.table(name)) == [(8, "new", 2)]
+
+
+def test_versions_are_named_in_the_syntax_of_spark(door: SparkSession, database: str) -> None:
+    name = f"{database}.t"
+    door.sql(f"DELETE FROM {name} WHERE id < 3")
+    assert rows(door.sql(f"SELECT id FROM {name} VERSION AS OF 1")) == [(1,), (2,), (3,)]
+    assert rows(door.sql(f"SELECT id FROM {name} TIMESTAMP AS OF current_timestamp()")) == [(3,)]
+    both = door.sql(f"SELECT a.id FROM {name} VERSION AS OF 1 a LEFT ANTI JOIN {name} b USING (id)")
+    assert rows(both) == [(1,), (2,)]
+    for version, text in (("VERSION AS OF 9", "9"), ("TIMESTAMP AS OF '2001-01-01'", "2001-01-01")):
+        with pytest.raises(AnalysisException, match=text) as raised:
+            door.sql(f"SELECT id FROM {name} {version}")
+        assert raised.value.getCondition().startswith("HIVE_ACID_VERSION_")
 
 
 def test_sessions_have_their_own_views_databases_and_tables_of_spark(
@@ -185,16 +210,33 @@ def test_sessions_have_their_own_views_databases_and_tables_of_spark(
 def test_errors_are_those_of_spark_with_the_texts_of_this_package(
     door: SparkSession, database: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for statement, text in (
-        (f"DELETE FROM {database}.t WHERE nope = 1", "names an unknown column"),
-        (f"DELETE FROM {database}.t", "all_rows"),
-        (f"MERGE INTO {database}.t USING missing.s ON TRUE WHEN MATCHED THEN DELETE", "missing.s"),
-        (f"UPDATE {database}.t SET id = 1 + WHERE id = 1", "Line 1"),
-        (f"UPDATE {database}.t SET id = :id WHERE id = 1", "The parameter :id has no value"),
+    for statement, text, condition, state in (
+        (
+            f"DELETE FROM {database}.t WHERE nope = 1",
+            "an unknown column",
+            "UNKNOWN_COLUMN",
+            "42703",
+        ),
+        (f"DELETE FROM {database}.t", "all_rows", "SQL_ERROR", "42601"),
+        (
+            f"MERGE INTO {database}.t USING missing.s ON TRUE WHEN MATCHED THEN DELETE",
+            "missing.s",
+            "TABLE_NOT_FOUND",
+            "42P01",
+        ),
+        (f"UPDATE {database}.t SET id = 1 + WHERE id = 1", "Line 1", "SQL_ERROR", "42601"),
+        (
+            f"UPDATE {database}.t SET id = :id WHERE id = 1",
+            "The parameter :id has no value",
+            "SQL_ERROR",
+            "42601",
+        ),
     ):
         with pytest.raises(AnalysisException, match=re.escape(text)) as raised:
             door.sql(statement)
         assert "Traceback" not in str(raised.value)
+        assert raised.value.getCondition() == f"HIVE_ACID_{condition}"
+        assert raised.value.getSqlState() == state
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -217,7 +217,7 @@ final class AcidTables extends Rule<LogicalPlan> {
       target = (LogicalPlan) ((V2WriteCommand) plan).table();
     } else if (plan instanceof MergeIntoTable) {
       target = ((MergeIntoTable) plan).targetTable();
-    } else if (SAVING.contains(plan.nodeName())) {
+    } else if (SAVING.contains(plan.nodeName()) && plan.productElement(0) instanceof CatalogTable) {
       TableIdentifier name = ((CatalogTable) plan.productElement(0)).identifier();
       Object mode = plan.productElement(1);
       boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite;

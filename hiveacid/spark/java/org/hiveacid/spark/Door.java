@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.QueryContext;
@@ -39,7 +40,7 @@ public final class Door {
   private static final Pattern CONNECT_OPERATION =
       Pattern.compile("SparkConnect_\\w+?_User_(.*)_Session_[-\\w]+_Operation_[-\\w]+");
   private static final long MOST_SECONDS_TO_START = 120;
-  private static final long SECONDS_AFTER_QUERY = 60;
+  private static final long SECONDS_UNTIL_IDLE = 60;
   private static final Set<SparkSession> LISTENING =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
@@ -147,6 +148,8 @@ public final class Door {
             }
           };
       CLEANER.register(this, release);
+      // Some plans are never run: a server analyzes those of Connect twice.
+      later(spark, read -> CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(System::gc));
     }
 
     /** Ends it after a query, unless a program may soon run another one on the same frame. */
@@ -155,17 +158,27 @@ public final class Door {
       query = last;
       if (process != null) {
         release.run();
-        return;
+      } else {
+        later(
+            spark,
+            read -> {
+              if (read.query == last) {
+                read.release.run();
+              }
+            });
       }
-      // Not the read itself, which ends before if no plan refers to it.
+    }
+
+    /** Does something when Spark is idle after a minute, if a plan still refers to the read. */
+    private void later(SparkSession spark, Consumer<Read> action) {
       WeakReference<Read> self = new WeakReference<>(this);
-      Executor later = CompletableFuture.delayedExecutor(SECONDS_AFTER_QUERY, TimeUnit.SECONDS);
+      Executor later = CompletableFuture.delayedExecutor(SECONDS_UNTIL_IDLE, TimeUnit.SECONDS);
       later.execute(
           () -> {
             Read read = self.get();
-            if (read != null && read.query == last) {
+            if (read != null) {
               boolean isIdle = spark.sparkContext().statusTracker().getActiveJobIds().length == 0;
-              (isIdle ? read.release : (Runnable) () -> read.after(spark)).run();
+              (isIdle ? action : (Consumer<Read>) same -> same.later(spark, action)).accept(read);
             }
           });
     }

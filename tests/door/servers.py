@@ -1,0 +1,149 @@
+"""Servers of Spark with the door, and their clients."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.spark.java_scan import JARS, jar_name
+
+SPARK = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[2]
+THRIFT = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# The authorizer of the engine, and the user that it permits nothing.
+AUTHORIZER = f"{__name__}.permit"
+REFUSED = "eve"
+
+Rows = list[list[str]]
+_CLIENT = """
+import json, sys
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+for statement in json.load(sys.stdin):
+    try:
+        frame = eval(statement[1:]) if statement[0] == "=" else spark.sql(statement)
+        rows = [["NULL" if v is None else str(v) for v in row] for row in frame.collect()] if frame else []
+        print(json.dumps(rows), flush=True)
+    except PySparkException as error:
+        text = f"Error: [{error.getCondition()}] {error} SQLSTATE {error.getSqlState()}"
+        print(json.dumps(text), flush=True)
+"""
+
+
+def permit(user: str, table: str, **_: object) -> bool:
+    """Whether an access is permitted; every one must be that of a user of the server."""
+    return user.startswith("spark:") and user != f"spark:{REFUSED}"
+
+
+class Server:
+    """A server of Spark, with support for Hive, whose engine is a process beside it."""
+
+    def __init__(self, kind: str, metastore: EmbeddedMetastore, folder: Path) -> None:
+        self.port = free_port()
+        settings = {
+            "spark.sql.extensions": "org.hiveacid.spark.AcidExtensions",
+            "spark.hadoop.hive.metastore.uris": metastore.uri,
+            "spark.hiveacid.python": f"{sys.executable} -m hiveacid.spark.door",
+            "spark.sql.catalogImplementation": "hive",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.ui.enabled": "false",
+            "spark.hadoop.hive.server2.thrift.port": str(self.port),
+            "spark.hadoop.hive.server2.thrift.bind.host": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+        }
+        options = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+        program = [str(SPARK / "bin" / "spark-submit"), "--master", "local[2]", "--class", kind]
+        self._log = folder / "server.log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*program, "--jars", str(JARS / jar_name("2.13")), *options, "spark-internal"],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={
+                    **os.environ,
+                    "SPARK_HOME": str(SPARK),
+                    "PYTHONPATH": str(ROOT),
+                    "AIRFLOW__HIVE_ACID__AUTHORIZER": AUTHORIZER,
+                },
+            )
+
+    def await_start(self) -> None:
+        """Wait until it accepts connections."""
+        deadline = time.monotonic() + 120
+        while self.process.poll() is None and time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(self.log()[-3000:])
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def by_beeline(server: Server, user: str, statements: list[str]) -> list[Rows | str]:
+    """Run statements in one session of the Thrift server, and return the rows or the error of each."""
+    ends = [f"end of {number}" for number in range(len(statements))]
+    script = [
+        text
+        for statement, end in zip(statements, ends, strict=True)
+        for text in (statement, f"SELECT '{end}'")
+    ]
+    options = ["--silent=true", "--showHeader=false", "--outputformat=tsv2", "--force=true"]
+    url = f"jdbc:hive2://127.0.0.1:{server.port}/default"
+    shown = subprocess.run(
+        [str(SPARK / "bin" / "beeline"), "-u", url, "-n", user, *options, "-f", "/dev/stdin"],
+        input=";\n".join(script) + ";\n",
+        env={**os.environ, "SPARK_HOME": str(SPARK)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    ).stdout
+    # The prompts.
+    lines = re.sub(r"null {3,}null", "\n", shown).split("\n")
+    answers: list[Rows | str] = []
+    current: list[str] = []
+    for line in lines:
+        if line in ends:
+            error = next((text for text in current if text.startswith("Error: ")), None)
+            answers.append(error or [text.split("\t") for text in current if text])
+            current = []
+        elif not line.startswith(("\t", "WARNING")):
+            current.append(line)
+    assert len(answers) == len(statements), shown[-3000:]
+    return answers
+
+
+def by_connect(server: Server, user: str, statements: list[str]) -> list[Rows | str]:
+    """Run statements in one session of the Connect server; after a "=" is an expression of Python."""
+    url = f"sc://127.0.0.1:{server.port}/;user_id={user}"
+    shown = subprocess.run(
+        [sys.executable, "-c", _CLIENT, url],
+        input=json.dumps(statements),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    answers = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert len(answers) == len(statements), shown.stderr[-3000:]
+    return answers

@@ -1,0 +1,167 @@
+"""Clients of Spark's servers, which know nothing of this package."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.door import servers
+from tests.door.servers import CONNECT, REFUSED, THRIFT, Server, by_beeline, by_connect
+from tests.engine.acid_tables import create, left_behind
+
+# Spark's own client of the metastore cannot speak to version 4.
+pytestmark = [pytest.mark.server, pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)]
+
+# Statements with the rows that they return; of reports, what is before the number of files.
+CORPUS: tuple[tuple[str, list[list[str]]], ...] = (
+    (
+        "CREATE TABLE {d}.n (id int) TBLPROPERTIES ('transactional' = 'true')",
+        [["create_table", "{d}.n", "0", "0", "0"]],
+    ),
+    ("INSERT INTO {d}.t VALUES (1, 'one'), (2, 'two')", [["insert", "{d}.t", "2", "0", "0"]]),
+    ("CREATE TEMPORARY VIEW s AS SELECT 2 AS id, 'new' AS v UNION ALL SELECT 3, NULL", []),
+    (
+        "MERGE INTO {d}.t t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+        " WHEN NOT MATCHED THEN INSERT *",
+        [["merge", "{d}.t", "1", "1", "0"]],
+    ),
+    ("SELECT * FROM {d}.t ORDER BY id", [["1", "one"], ["2", "new"], ["3", "NULL"]]),
+    ("SELECT * FROM {d}.t VERSION AS OF 1 ORDER BY id", [["1", "one"], ["2", "two"]]),
+    (
+        "SELECT (SELECT max(id) FROM {d}.t), (SELECT count(*) FROM {d}.t VERSION AS OF 1)",
+        [["3", "2"]],
+    ),
+    ("UPDATE {d}.t SET v = 'x' WHERE id = 3", [["update", "{d}.t", "0", "1", "0"]]),
+    ("DELETE FROM {d}.t WHERE id = 1", [["delete", "{d}.t", "0", "0", "1"]]),
+    ("USE {d}", []),
+    ("SELECT v FROM t WHERE id = 3", [["x"]]),
+    ("CREATE VIEW {d}.w AS SELECT id FROM {d}.t WHERE v = 'x'", []),
+    ("SELECT * FROM w", [["3"]]),
+    ("CREATE TABLE {d}.p USING parquet AS SELECT id FROM t", []),
+    ("SELECT count(*) FROM p", [["2"]]),
+    ("ALTER TABLE {d}.t COMPACT 'major'", [["{d}.t", "NULL", "major", "compacted"]]),
+    ("SELECT count(*) FROM {d}.t", [["2"]]),
+)
+ERRORS = (
+    ("DELETE FROM {d}.t WHERE nope = 1", "HIVE_ACID_UNKNOWN_COLUMN", "42703"),
+    ("INSERT INTO {d}.t SELECT id, v FROM {d}.nope", "HIVE_ACID_TABLE_NOT_FOUND", "42P01"),
+    ("UPDATE {d}.t SET id = 1 + WHERE id = 1", "HIVE_ACID_SQL_ERROR", "42601"),
+)
+# After a "=": what only a client of Python writes.
+FRAMES = (
+    ("=spark.range(7, 9).selectExpr('int(id) id', \"'f' v\").writeTo('{d}.t').append()", []),
+    ("=spark.range(9, 10).selectExpr('int(id) id', \"'f' v\").write.insertInto('{d}.t')", []),
+    (
+        "=spark.range(7, 8).selectExpr('int(id) id', \"'m' v\").alias('s').mergeInto('{d}.t',"
+        " F.expr('t.id = s.id')).whenMatched(F.expr(\"s.v = 'm'\")).updateAll().merge()",
+        [],
+    ),
+    (
+        "=spark.range(8, 9).selectExpr('int(id) id', \"'o' v\").writeTo('{d}.t')"
+        ".overwrite(F.col('id') >= 8)",
+        [],
+    ),
+    ("SELECT * FROM {d}.t WHERE id > 6 ORDER BY id", [["7", "m"], ["8", "o"]]),
+    (
+        "=spark.range(1).selectExpr('int(id) id', \"'a' v\").write.mode('append')"
+        ".saveAsTable('{d}.t')",
+        [],
+    ),
+    ("SELECT count(*) FROM {d}.t", [["5"]]),
+    (
+        "=spark.range(1).selectExpr('int(id) id', \"'r' v\").write.mode('overwrite')"
+        ".saveAsTable('{d}.t')",
+        [],
+    ),
+    ("SELECT * FROM {d}.t", [["0", "r"]]),
+)
+
+
+@pytest.fixture
+def server(
+    request: pytest.FixtureRequest,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    tmp_path: Path,
+) -> Iterator[Server]:
+    create(client, f"{database}.t", {"id": "int", "v": "string"})
+    server = Server(request.param, hms, tmp_path)
+    server.await_start()
+    yield server
+    server.stop()
+
+
+def beginning(answer: servers.Rows | str, expected: servers.Rows) -> servers.Rows | str:
+    """The part of an answer that is as wide as expected."""
+    if isinstance(answer, str):
+        return answer
+    return [row[: len(expected[0])] if expected else row for row in answer]
+
+
+@pytest.mark.parametrize(
+    ("server", "run", "frames"),
+    [(THRIFT, by_beeline, ()), (CONNECT, by_connect, FRAMES)],
+    indirect=["server"],
+    ids=["thrift", "connect"],
+)
+def test_clients_change_and_read_tables_as_their_users(
+    server: Server,
+    client: MetastoreClient,
+    database: str,
+    eventually: Callable[..., None],
+    run: Callable[[Server, str, list[str]], list[servers.Rows | str]],
+    frames: tuple[tuple[str, servers.Rows], ...],
+) -> None:
+    corpus = [
+        (text.format(d=database), [[cell.format(d=database) for cell in row] for row in rows])
+        for text, rows in CORPUS + frames
+    ]
+    refused = [(text.format(d=database), *parts) for text, *parts in ERRORS]
+    answers = run(server, "anna", [text for text, *_ in (*corpus, *refused)])
+    for (text, expected), answer in zip(corpus, answers, strict=False):
+        assert beginning(answer, expected) == expected, text
+    for (text, condition, state), answer in zip(refused, answers[len(corpus) :], strict=True):
+        assert condition in answer, text
+        assert run is by_beeline or f"SQLSTATE {state}" in answer, text
+        assert "Traceback" not in answer, text
+    statements = [f"INSERT INTO {database}.n VALUES (1)", f"SELECT * FROM {database}.n"]
+    for answer in run(server, REFUSED, statements):
+        assert "HIVE_ACID_ACCESS_REFUSED" in answer
+        assert f"spark:{REFUSED} may not" in answer
+    if run is by_beeline:
+        # Other plans of Connect are never run, and end with the next collection of garbage.
+        eventually("all reads have ended", lambda: left_behind(client) == [])
+    assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("server", [CONNECT], indirect=True)
+def test_an_interrupted_statement_aborts_its_transaction(
+    server: Server, client: MetastoreClient, database: str, eventually: Callable[..., None]
+) -> None:
+    program = (
+        "import sys, threading\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()\n"
+        "def run():\n"
+        f"    spark.sql(\"INSERT INTO {database}.t SELECT int(a.id), 'x' FROM range(1000000) a\"\n"
+        '              " JOIN range(1000000) b ON a.id * b.id = -1")\n'
+        "thread = threading.Thread(target=run)\n"
+        "thread.start()\n"
+        "input()\n"
+        "spark.interruptAll()\n"
+        "thread.join()\n"
+    )
+    url = f"sc://127.0.0.1:{server.port}/;user_id=anna"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as waiting:
+        eventually("the transaction is open", lambda: left_behind(client) != [])
+        _, error = waiting.communicate(b"\n", timeout=60)
+    assert b"OPERATION_CANCELED" in error
+    eventually("the transaction is aborted", lambda: left_behind(client) == [])
+    assert by_connect(server, "anna", [f"SELECT count(*) FROM {database}.t"]) == [[["0"]]]
