@@ -276,10 +276,12 @@ class _Spark:
             return None
 
     def _show(self, types: tuple[str, ...], rows: pa.Table | None) -> None:
+        from hiveacid.spark.spark_versions import from_arrow
+
         if rows is None:
             self._session.sql("SELECT 1 AS one").createOrReplaceTempView("t")
             return
-        frame = self._session.createDataFrame(rows)
+        frame = from_arrow(self._session, rows)
         columns = [
             f"CAST({name} AS {'string' if type_ == 'string' else type_}) AS {name}"
             for name, type_ in zip("abc", types, strict=False)
