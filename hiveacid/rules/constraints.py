@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, get_args
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.sql_names import unquoted
+from hiveacid.rules.sql_tokens import names_in
 
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
@@ -171,7 +172,7 @@ def constrained_columns(constraints: TableConstraints) -> frozenset[str]:
     for constraint in constraints.all:
         match constraint:
             case Check():
-                names.update(re.findall(r"\w+", constraint.expression))
+                names |= names_in(constraint.expression)
             case NotNull() | Default():
                 names.add(constraint.column)
             case Key():

@@ -6,11 +6,10 @@ if that is a program of Python, and otherwise in a process that the driver start
 
 import json
 import os
-import re
 import sys
 import traceback
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import count
 from typing import Any
@@ -31,9 +30,9 @@ from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
-from hiveacid.parser.statements import is_of_spark
+from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.sql_names import unquoted
+from hiveacid.rules.sql_tokens import is_qualified, names_in
 from hiveacid.spark.java_objects import (
     attached_context,
     java_context,
@@ -72,15 +71,9 @@ _COMPACTION = (
     "`target`:string,`partition`:string,`type`:string,`outcome`:string,`reason`:string,"
     "`rows`:bigint,`deletes`:bigint,`bytes_read`:bigint,`bytes_written`:bigint,`txn_id`:bigint"
 )
-_PARTITION = tuple(re.findall(r"`(\w+)`", _COMPACTION))[1:]
-_CHANGING = re.compile(r"\b(?:DELETE|INSERT|MERGE|UPDATE)\b", re.IGNORECASE)
-_TRANSACTIONAL = re.compile(r"""(['"])transactional\1\s*=\s*(['"])true\2""", re.IGNORECASE)
-# The target of a statement that this package cannot read.
-_TARGET = re.compile(
-    r"\b(?:MERGE\s+INTO|INSERT\s+(?:INTO|OVERWRITE)(?:\s+TABLE)?|UPDATE|DELETE\s+FROM"
-    r"|(?:ALTER|ANALYZE|DROP|TRUNCATE|RESTORE)\s+TABLE(?:\s+IF\s+EXISTS)?|OPTIMIZE)\s+([\w`.]+)",
-    re.IGNORECASE,
-)
+_PARTITION = tuple(column.split("`")[1] for column in _COMPACTION.split(","))[1:]
+# A query that begins with WITH has none of these names, and needs no parser.
+_CHANGING = frozenset({"delete", "insert", "merge", "update"})
 
 
 def install(
@@ -222,7 +215,7 @@ class Engine:
 
     def claim(self, spark: Any, text: str) -> str | None:
         """Return the columns of the report of a statement; None if it is one of Spark."""
-        if text.lstrip()[:4].upper() == "WITH" and not _CHANGING.search(text):
+        if text.lstrip()[:4].upper() == "WITH" and _CHANGING.isdisjoint(names_in(text)):
             return None
         acid = self._acid(spark)
         columns = _CHANGE
@@ -233,13 +226,13 @@ class Engine:
             step = step_of(parsed_statements[0])
         except SqlError:
             # Running it raises the error.
-            target = _TARGET.search(text)
-            names = [] if target is None else [_full_name(target[1], acid.database)]
+            target = target_of(text)
+            names = [] if target is None else [_full_name(target, acid.database)]
         else:
             if not isinstance(step, ScriptedJob):
                 return None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
-                return _CHANGE if _TRANSACTIONAL.search(text) else None
+                return _CHANGE if declares_transactional(parsed_statements[0]) else None
             if step.creates:
                 return None
             names = [*step.tables]
@@ -254,7 +247,7 @@ class Engine:
         catalogs = spark.sessionState().catalogManager()
         if not acid.is_transactional(name) or catalogs.currentCatalog().name() != _CATALOG:
             return False
-        if re.search(rf"\.\s*`?{re.escape(ref.name)}\b", text, re.IGNORECASE):
+        if is_qualified(text, ref.name):
             return not catalogs.isCatalogRegistered(ref.database)
         catalog = acid.spark.catalog
         return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
@@ -330,8 +323,7 @@ class Engine:
         implements: tuple[str, ...] = ("java.util.function.BiFunction",)
 
 
-def _full_name(text: str, database: str) -> str:
-    parts = [unquoted(part) for part in text.split(".")]
+def _full_name(parts: Sequence[str], database: str) -> str:
     if parts[0].lower() == _CATALOG:
         parts = parts[1:]
     return ".".join([database, *parts] if len(parts) == 1 else parts)
