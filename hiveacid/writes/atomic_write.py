@@ -45,6 +45,7 @@ from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.writes.checks import WriteChecks
 from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.finished_work import UnchangedSince
 from hiveacid.writes.output import AcidOutput, InsertOnlyOutput
 from hiveacid.writes.row_overlaps import RowOverlaps
 from hiveacid.writes.second_commit import SecondCommit, may_help
@@ -64,7 +65,6 @@ from hiveacid.writes.statement import (
     look_up_constraints,
     require_source_rows,
 )
-from hiveacid.writes.unchanged_since import UnchangedSince
 
 # The locked partitions of each statement; None means the whole table.
 _Locks = Sequence[Sequence[str] | None]

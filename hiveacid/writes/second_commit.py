@@ -19,9 +19,9 @@ from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import written_by
 from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.texts import plural
+from hiveacid.writes.finished_work import UnchangedSince
 from hiveacid.writes.output import TakenFolders
 from hiveacid.writes.statement import Part, WriteOptions
-from hiveacid.writes.unchanged_since import UnchangedSince
 
 
 @dataclass(frozen=True)
