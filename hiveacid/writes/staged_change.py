@@ -237,7 +237,7 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
                 for group in groups
             ),
         )
-        for groups, replaces, width in output.inputs
+        for groups, replaces, width in output.taken
     ]
     deletes = [
         StagedGroup(
@@ -254,7 +254,6 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
         )
         for folder, files in output.staged_deletes().items()
     ]
-    emptied = [folder.name for (folder, _), files in output.staged.items() if not files]
     constraints = statement.declared.known if statement.adds_rows else None
     locks = part.context.locks
     return StagedStatement(
@@ -269,7 +268,7 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
         depends_on_new_rows=statement.depends_on_new_rows,
         inputs=tuple(inputs),
         deletes=tuple(deletes),
-        emptied=tuple(emptied),
+        emptied=tuple(output.emptied),
         read=tuple(
             ReadFiles(partition=name, paths=tuple(sorted(paths)))
             for name, paths in output.read_from.items()
