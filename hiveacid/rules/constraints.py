@@ -14,7 +14,6 @@ from typing import ClassVar, Literal, get_args
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.sql_names import unquoted
-from hiveacid.rules.sql_tokens import names_in
 
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
@@ -172,7 +171,8 @@ def constrained_columns(constraints: TableConstraints) -> frozenset[str]:
     for constraint in constraints.all:
         match constraint:
             case Check():
-                names |= names_in(constraint.expression)
+                # Each word: a name may be in quotes that are those of texts elsewhere.
+                names.update(re.findall(r"\w+", constraint.expression))
             case NotNull() | Default():
                 names.add(constraint.column)
             case Key():
