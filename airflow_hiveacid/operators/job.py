@@ -456,6 +456,8 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
 
         use_one_heap()
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from hiveacid.drivers.checks import Preflight
+        from hiveacid.drivers.driver_files import DriverFiles
         from hiveacid.metastore.client import MetastoreClient
         from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 
@@ -465,10 +467,15 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
                 MetastoreClient(job.connection).patient() as client,
                 WorkerScheduler() as self._scheduler,
             ):
+                # A driver has files of its own; the worker opens those that it reads.
+                preflight = Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text))
                 user = user_of(self.dag_id)
-                return run_in_worker(
-                    job, Worker(client, self._scheduler, observers, self.log, user)
+                result = run_in_worker(
+                    job, Worker(client, self._scheduler, observers, user, self.log, preflight)
                 )
+                if result.rest is not None:
+                    self.log.info("%s", result.reason)
+                return result
         finally:
             self._scheduler = None
 

@@ -1,12 +1,15 @@
 """The engines of a program: this process, and Spark for all that this process does not evaluate."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from hiveacid.api.explained import explain
+from hiveacid.api.jobs import Worker, run_job
 from hiveacid.api.rows import Rows, is_of_spark
 from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.definition_jobs import CatalogJob, TruncateJob
@@ -26,10 +29,7 @@ from hiveacid.public_names import requiring_pyspark
 from hiveacid.tables.definitions.answers import Answer
 from hiveacid.tables.definitions.run import run_ddl
 from hiveacid.tables.locations import require_job_access
-from hiveacid.upkeep.compaction.placement import compact
-from hiveacid.upkeep.compaction.table import TableCompactor
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-from hiveacid.worker.run import change_rows, may_change_rows
 from hiveacid.writes.statement import WriteOptions
 
 if TYPE_CHECKING:
@@ -122,21 +122,22 @@ class Engines:
             SparkNeeded: It requires Spark, and the program is limited to this process.
         """
         job = self.bound(job)
-        if may_change_rows(job):
-            try:
-                return change_rows(self.client, job, self.observers, batches)
-            except SparkNeeded:
-                if job.run_in == "worker":
-                    raise
-        with requiring_pyspark(f"The {job.tag} of {job.target}"):
-            from hiveacid.spark import run
-            from hiveacid.spark.spark_versions import from_arrow
-            from hiveacid.spark.statements.engine import SparkEngine
-        frames = {
-            name: rows if is_of_spark(rows) else from_arrow(self.spark, rows)
-            for name, rows in batches.items()
-        }
-        return run.change_rows(SparkEngine(self.spark), self.client, job, self.observers, frames)
+
+        def on_spark(job: Job, _: str) -> RunReport:
+            with requiring_pyspark(f"The {job.tag} of {job.target}"):
+                from hiveacid.spark import run
+                from hiveacid.spark.spark_versions import from_arrow
+                from hiveacid.spark.statements.engine import SparkEngine
+            frames = {
+                name: rows if is_of_spark(rows) else from_arrow(self.spark, rows)
+                for name, rows in batches.items()
+            }
+            engine = SparkEngine(self.spark)
+            return run.change_rows(engine, self.client, job, self.observers, frames)
+
+        report = run_job(job, self._worker(batches), on_spark)
+        assert isinstance(report, RunReport)
+        return report
 
     def compact(self, job: CompactJob, run_in: Place | None = None) -> CompactReport:
         """Run a compaction.
@@ -150,25 +151,23 @@ class Engines:
         """
         job = self.bound(job, run_in)
 
-        def on_spark(job: CompactJob) -> CompactReport:
+        def on_spark(job: Job, _: str = "") -> CompactReport:
+            assert isinstance(job, CompactJob)
             with requiring_pyspark(f"The compaction of {job.target}"):
                 from hiveacid.spark.compaction import compact_table
             return compact_table(lambda: self.spark, self.client, job, self.observers)
 
-        def in_worker(job: CompactJob) -> CompactReport:
-            with WorkerScheduler() as scheduler:
-                return TableCompactor(scheduler, self.client, job, self.observers).run()
-
-        if self.has_spark:
-            # The limits of a process with a driver of Spark are lower.
-            report = on_spark(job)
-        else:
-            report = compact(
-                self.client, job, in_worker, lambda rest, _: on_spark(replace(rest, run_in="spark"))
-            )
+        # The limits of a process with a driver of Spark are lower.
+        report = on_spark(job) if self.has_spark else run_job(job, self._worker(), on_spark)
+        assert isinstance(report, CompactReport)
         if report.error is not None:
             raise report.error.exception()
         return report
+
+    @contextmanager
+    def _worker(self, batches: Batches = MappingProxyType({})) -> Iterator[Worker]:
+        with WorkerScheduler() as scheduler:
+            yield Worker(self.client, scheduler, self.observers, program_user(), batches=batches)
 
     def run(self, job: ScriptedJob) -> RunReport | CompactReport:
         """Run a statement of any kind; see ``change``."""

@@ -1,7 +1,8 @@
 """The choice between this process and Spark, and the work of any job in this process."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hiveacid.errors import SparkNeeded
@@ -20,6 +21,9 @@ from hiveacid.rules.texts import bytes_in_words, plural
 
 # A process that submits a job to Spark imports this module, too: each function imports its engine.
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hiveacid.drivers.checks import Preflight
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.compaction.scheduling import Scheduler
 
@@ -52,19 +56,24 @@ class Worker:
         client: The metastore.
         scheduler: Runs tasks on files.
         observers: Observers of the phases.
-        log: The log of the task.
         user: The user who asks for the job.
+        log: The log of the task; None without events.
+        preflight: The checks of jobs that Spark may have to end; None without checks.
+        batches: The rows of a program that a change reads, by the names of its batches.
     """
 
     client: "MetastoreClient"
     scheduler: "Scheduler"
     observers: Sequence[PhaseObserver]
-    log: Log
     user: str
+    log: Log | None = None
+    preflight: "Preflight | None" = None
+    batches: "Mapping[str, pa.Table]" = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Log an event."""
-        self.log.info("%s", text)
+        if self.log is not None:
+            self.log.info("%s", text)
 
     @property
     def phases(self) -> PhaseClock:
@@ -84,10 +93,38 @@ class WorkerResult:
     Attributes:
         report: Its report; None without any work.
         rest: The job that is left for Spark; None if the work is complete.
+        reason: Why, as a note: "On Spark: soundex".
     """
 
     report: Report | None = None
     rest: Job | None = None
+    reason: str = ""
+
+
+def run_job(
+    job: Job,
+    worker: AbstractContextManager[Worker],
+    on_spark: Callable[[Job, str], Report],
+) -> Report:
+    """Run a job where it can run: in this process, on Spark, or first here and its rest on Spark.
+
+    Args:
+        job: The job.
+        worker: The means of this process, which are closed before Spark runs.
+        on_spark: Runs a job on Spark, for a reason, which is empty if the job itself requires Spark.
+
+    Raises:
+        SparkNeeded: The job is limited to this process, and requires Spark.
+    """
+    if place_of(job) == "spark":
+        return on_spark(job, "")
+    with worker as opened_worker:
+        result = run_in_worker(job, opened_worker)
+    if result.rest is None:
+        assert result.report is not None
+        return result.report
+    report = on_spark(result.rest, result.reason)
+    return report if result.report is None else joined_reports(result.report, report)
 
 
 def place_of(job: Job) -> Place:
@@ -180,11 +217,11 @@ def _change(job: RowJob | TransactionJob | StageJob, worker: Worker) -> WorkerRe
     try:
         if isinstance(job, StageJob):
             return WorkerResult(stage_change(worker.client, job, worker.observers))
-        return WorkerResult(change_rows(worker.client, job, worker.observers))
+        return WorkerResult(change_rows(worker.client, job, worker.observers, worker.batches))
     except SparkNeeded as error:
         if job.run_in == "worker":
             raise
-        return _left(None, (job, error.what), worker)
+        return _left(None, (job, error.what))
 
 
 def _compact(job: CompactJob, worker: Worker) -> WorkerResult:
@@ -199,9 +236,9 @@ def _compact(job: CompactJob, worker: Worker) -> WorkerResult:
     _check_early(job, worker)
     reason = why_spark(worker.client, job)
     if reason is not None:
-        return _left(None, (job, reason), worker)
+        return _left(None, (job, reason))
     report = TableCompactor(worker.scheduler, worker.client, job, worker.observers).run()
-    return _left(report, rest_for_spark(job, report), worker)
+    return _left(report, rest_for_spark(job, report))
 
 
 def _run_script(job: ScriptJob, worker: Worker) -> WorkerResult:
@@ -214,27 +251,24 @@ def _run_script(job: ScriptJob, worker: Worker) -> WorkerResult:
     _check_early(job, worker)
     reason = why_script_needs_spark(worker.client, job)
     if reason is not None:
-        return _left(None, (job, reason), worker)
+        return _left(None, (job, reason))
     report = run_script_in_worker(worker.client, job, worker.scheduler, worker.observers)
-    return _left(report, rest_of_script(job, report), worker)
+    return _left(report, rest_of_script(job, report))
 
 
 def _check_early(job: Job, worker: Worker) -> None:
     """Fail at once, if the metastore knows of something that would fail the job."""
-    from hiveacid.drivers.checks import Preflight
-    from hiveacid.drivers.driver_files import DriverFiles
-
-    # A driver has files of its own; the worker opens those that it reads.
-    Preflight(worker.client, DriverFiles(), worker.note).check(job)
+    if worker.preflight is not None:
+        worker.preflight.check(job)
 
 
-def _left(report: Report | None, rest: tuple[Job, str] | None, worker: Worker) -> WorkerResult:
-    """Return the result with the job that is left for Spark, and note the reason."""
+def _left(report: Report | None, rest: tuple[Job, str] | None) -> WorkerResult:
+    """Return the result with the job that is left for Spark, and the reason."""
     if rest is None:
         return WorkerResult(report)
     job, reason = rest
-    worker.note(f"{'On Spark' if report is None else 'The rest on Spark'}: {reason}")
-    return WorkerResult(report, job)
+    is_begun = job.first > 0 if isinstance(job, ScriptJob) else report is not None
+    return WorkerResult(report, job, f"{'The rest on' if is_begun else 'On'} Spark: {reason}")
 
 
 # Jobs of this process
@@ -297,7 +331,9 @@ def _compare(job: IcebergCompareJob, worker: Worker) -> Report:
     return report
 
 
-def _log_warnings(report: Report, log: Log) -> None:
+def _log_warnings(report: Report, log: Log | None) -> None:
+    if log is None:
+        return
     warnings = report.as_run().warnings if isinstance(report, AnalyzeReport) else report.warnings
     for warning in warnings:
         log.warning("%s", warning)

@@ -15,6 +15,7 @@ from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import CompactReport, RunReport
 from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.authorizer import program_user
+from hiveacid.metastore.client import MetastoreClient
 from hiveacid.parser import questions
 from hiveacid.parser.script import to_steps
 from hiveacid.public_names import requiring_pyspark
@@ -101,12 +102,25 @@ def _result(engines: Engines, step: "ScriptedJob | questions.Question") -> SqlRe
             with requiring_pyspark("The query"):
                 from hiveacid.spark.run import query_rows
             return without_zones(query_rows(engines.spark, client.options, query, None))
+        case questions.Explain(explained) if isinstance(explained, ScriptedJob):
+            return explain(client, engines.bound(explained))
+    return answered(client, step)
+
+
+def answered(
+    client: MetastoreClient, question: questions.Question
+) -> Answer | History | TableDetail:
+    """Return the answer of a question that is not a query.
+
+    Args:
+        client: The metastore.
+        question: The question.
+    """
+    match question:
         case questions.ShowHistory(ref, limit):
             return History(ref.full_name, table_history(client, ref, limit=limit))
         case questions.DescribeDetail(ref):
             return table_detail(client, ref)
         case questions.Explain(explained):
-            if isinstance(explained, ScriptedJob):
-                explained = engines.bound(explained)
             return explain(client, explained)
-    return answer(client, step)
+    return answer(client, question)

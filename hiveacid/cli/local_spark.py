@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from hiveacid.cli.output import Bar
+from hiveacid.cli.output import Bar, progress_on_stderr
 from hiveacid.drivers.java_start import NO_PAGES
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.report import Report
+from hiveacid.metastore.authorizer import system_user
 from hiveacid.rules.texts import print_lines
 
 if TYPE_CHECKING:
+    from hiveacid.api.jobs import Worker
     from hiveacid.drivers.checks import Preflight
     from hiveacid.metastore.client import MetastoreClient
 
@@ -51,6 +53,35 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
             # The bar has shown the same in one line; where it broke off, each of them counts.
             print_lines(printed.getvalue().splitlines(), sys.stderr)
             raise
+
+
+def run_job(job: Job, master: str, name: str) -> Report:
+    """Run a job in this process, and with Spark what it leaves, with the progress on stderr."""
+    from hiveacid.api import jobs
+
+    def on_spark(job: Job, reason: str) -> Report:
+        if reason:
+            note = f"hiveacid: {reason[0].lower()}{reason[1:]}"
+            print(note, file=sys.stderr, flush=True)
+        return run_on_spark(job, master, name)
+
+    return jobs.run_job(job, _worker(job, master, name), on_spark)
+
+
+@contextmanager
+def _worker(job: Job, master: str, name: str) -> Iterator["Worker"]:
+    from hiveacid.api.jobs import Worker
+    from hiveacid.metastore.client import MetastoreClient
+    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
+
+    with (
+        MetastoreClient(job.connection).patient() as client,
+        progress_on_stderr(name) as observers,
+        WorkerScheduler() as scheduler,
+    ):
+        # Reports are printed, so that there is no log.
+        checks = preflight(client, master)
+        yield Worker(client, scheduler, observers, system_user(), preflight=checks)
 
 
 def _check_early(job: Job, master: str) -> None:

@@ -167,18 +167,12 @@ class _Parser:
         self._statement.refuse(words.next, f"Expected a constraint before {words.shown()!r}.")
 
     def _value(self) -> str:
-        position, depth = self._words.next, 0
-        value: list[Token] = []
-        while not self._words.done:
-            token = self._words.next
-            if value and depth == 0 and keyword_of(token) in _FLAGS | _STARTS:
-                break
-            depth += (token.token_type is TokenType.L_PAREN) - (
-                token.token_type is TokenType.R_PAREN
-            )
-            value.append(self._words.skip())
+        words = self._words
+        value = [*words.until(*_FLAGS, *_STARTS)]
+        if not value and not words.done:
+            value = [words.skip(), *words.until(*_FLAGS, *_STARTS)]
         if not value:
-            self._statement.refuse(position, "DEFAULT needs a value.")
+            self._statement.refuse(words.next, "DEFAULT needs a value.")
         return self._text(value)
 
     def _key(self, kind: str, name: str | None) -> Key:
@@ -210,9 +204,7 @@ class _Parser:
 
     def _names(self) -> list[str]:
         self._words.expect("(")
-        names = [self._words.name().lower()]
-        while self._words.take(","):
-            names.append(self._words.name().lower())
+        names = [name.lower() for name in self._words.names()]
         self._words.expect(")")
         return names
 

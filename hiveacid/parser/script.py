@@ -192,8 +192,15 @@ def to_steps(
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
-    parsed_statements = statements(text, database, params, trusted, all_rows)
-    return tuple(step_of(statement) for statement in parsed_statements if not is_use(statement))
+    return tuple(step for _, step in _steps(text, database, params, trusted, all_rows))
+
+
+def _steps(
+    text: str, database: str, params: Parameters | None, trusted: bool, all_rows: bool
+) -> Iterator[tuple[SqlStatement, ScriptedJob | Question]]:
+    for statement in statements(text, database, params, trusted, all_rows):
+        if not is_use(statement):
+            yield statement, step_of(statement)
 
 
 def to_jobs(
@@ -216,10 +223,7 @@ def to_jobs(
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
     jobs = []
-    for statement in statements(text, database, params, trusted, all_rows):
-        if is_use(statement):
-            continue
-        step = step_of(statement)
+    for statement, step in _steps(text, database, params, trusted, all_rows):
         if not isinstance(step, ScriptedJob):
             statement.refuse(
                 None, "It only asks something.", "Let `hiveacid sql` answer it: tasks only work."

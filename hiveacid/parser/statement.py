@@ -144,8 +144,8 @@ def _names_field(tokens: Sequence[Token], word: Token) -> bool:
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
 _DEEPEST = 40
-_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
-_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _NESTED_TYPES = (TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT)
 TANGLED = "is nested too deeply."
 UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
@@ -365,7 +365,7 @@ def _too_deep(tokens: Sequence[Token]) -> Token | None:
     """Return the first bracket that is nested too deeply."""
     depth = 0
     for token in tokens:
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if depth > _DEEPEST:
             return token
     return None

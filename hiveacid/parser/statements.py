@@ -460,6 +460,38 @@ def is_of_spark(statement: SqlStatement) -> bool:
     return not any(words.take_all(*keywords) for keywords in beginnings)
 
 
+_CHANGES = (
+    *(("MERGE", "INTO"), ("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM")),
+    *((verb, "TABLE") for verb in ("ALTER", "ANALYZE", "DROP", "TRUNCATE", "RESTORE")),
+    *(("UPDATE",), ("OPTIMIZE",)),
+)
+_VERBS = {words[0] for words in _CHANGES}
+
+
+def target_of(text: str) -> list[str] | None:
+    """Return the parts of the name behind the first words of a change, which may be invalid.
+
+    Args:
+        text: A statement; None is returned for one that has no such words.
+    """
+    try:
+        words = Words(SqlStatement.of(text, ""))
+        words.until(*_VERBS)
+        if not any(words.take_all(*change) for change in _CHANGES):
+            return None
+        words.take("TABLE")
+        words.take_all("IF", "EXISTS")
+        return words.dotted_name()
+    except SqlError:
+        return None
+
+
+def declares_transactional(statement: SqlStatement) -> bool:
+    """Whether the property 'transactional' of a CREATE TABLE is 'true'."""
+    texts = [token.text.lower() for token in statement.tokens]
+    return ("transactional", "=", "true") in zip(texts, texts[1:], texts[2:], strict=False)
+
+
 def refuse_unknown(statement: SqlStatement) -> NoReturn:
     """Raise SqlError for a statement that begins like no other, and name similar ones."""
     first, *further_tokens = statement.tokens

@@ -6,14 +6,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.fields import partition_text
-from hiveacid.parser.statement import SqlStatement
+from hiveacid.parser.statement import CLOSING, OPENING, SqlStatement
 from hiveacid.rules.names import TableRef, partition_name
 from hiveacid.rules.partitions import OPERATORS, KeyComparison
 from hiveacid.rules.schema import SortColumn
 from hiveacid.rules.write_ids import AsOf
 
-_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
-_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _LITERALS = frozenset(
     {
         *(TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.HEX_STRING),
@@ -47,9 +45,9 @@ class Nesting:
 
     def pass_by(self, token: Token) -> None:
         """Take note of a token."""
-        if token.token_type in _OPENING:
+        if token.token_type in OPENING:
             self._open.append(False)
-        elif token.token_type in _CLOSING:
+        elif token.token_type in CLOSING:
             # A CASE without END in brackets is left to Spark to refuse.
             while self._open and self._open.pop():
                 pass

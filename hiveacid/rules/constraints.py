@@ -171,6 +171,7 @@ def constrained_columns(constraints: TableConstraints) -> frozenset[str]:
     for constraint in constraints.all:
         match constraint:
             case Check():
+                # Each word: a name may be in quotes that are those of texts elsewhere.
                 names.update(re.findall(r"\w+", constraint.expression))
             case NotNull() | Default():
                 names.add(constraint.column)

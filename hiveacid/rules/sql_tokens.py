@@ -168,6 +168,15 @@ def names_in(text: str) -> set[str]:
         return set()
 
 
+def is_qualified(text: str, name: str) -> bool:
+    """Whether a name stands behind a dot in a SQL text."""
+    try:
+        pairs = [*pairwise(_tokens(text))]
+    except _Unreadable:
+        return False
+    return any(dot.text == "." and token.name == name.lower() for dot, token in pairs)
+
+
 def compares_with_itself(text: str) -> str | None:
     """Return the first column in a condition that is compared with itself, if any."""
     try:

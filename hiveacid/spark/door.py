@@ -6,36 +6,23 @@ if that is a program of Python, and otherwise in a process that the driver start
 
 import json
 import os
-import re
 import sys
 import traceback
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NoReturn
 
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.errors import (
-    AccessRefused,
-    CheckFailed,
-    ConflictError,
-    DataError,
     HiveAcidError,
     InvalidJob,
-    MetastoreError,
-    SoftwareMissing,
     SqlError,
-    StorageError,
-    TableExists,
-    TableNotFound,
-    TypeMismatch,
-    UnknownColumn,
-    UnsupportedTable,
     UserError,
 )
 from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
@@ -43,19 +30,19 @@ from hiveacid.jobs.job import ScriptedJob
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
-from hiveacid.jobs.sources import BatchSource, TableSource
-from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
+from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.authorizer import acting_for, program_user
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
-from hiveacid.parser.statements import is_of_spark
+from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.sql_names import quoted, unquoted
+from hiveacid.rules.sql_tokens import is_qualified, names_in
+from hiveacid.spark.client_errors import client_error
 from hiveacid.spark.failures import translated_spark_errors
+from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, rows_of
 from hiveacid.spark.java_objects import (
     attached_context,
-    class_of,
     java_context,
     java_frame,
     java_session,
@@ -65,7 +52,7 @@ from hiveacid.spark.java_objects import (
 from hiveacid.spark.java_scan import java_scan
 from hiveacid.spark.run import Driver, execute
 from hiveacid.spark.session import cloned_session
-from hiveacid.spark.spark_versions import error_condition, java_datasets
+from hiveacid.spark.spark_versions import java_datasets
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.tables.locations import require_job_access
 
@@ -76,8 +63,6 @@ _INSTALLED = f"{_SETTINGS}installed"
 # Among the objects that are kept for a context: its engine, and that new sessions have the door.
 _ENGINE, _EXTENDED = "engine of the door", "sessions with the door"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The name of the rows in a write.
-_ROWS = "rows"
 # Java sessions are kept by those of Python.
 _MOST_SESSIONS = 100
 _CATALOG = "spark_catalog"
@@ -92,33 +77,9 @@ _COMPACTION = (
     "`target` string,`partition` string,`type` string,`outcome` string,`reason` string,"
     "`rows` bigint,`deletes` bigint,`bytes_read` bigint,`bytes_written` bigint,`txn_id` bigint"
 )
-_PARTITION = tuple(re.findall(r"`(\w+)`", _COMPACTION))[1:]
-# The SQLSTATE of errors, by the first class that an error has.
-_STATES: tuple[tuple[type[Exception], str], ...] = (
-    (SqlError, "42601"),
-    (TableNotFound, "42P01"),
-    (TableExists, "42P07"),
-    (UnknownColumn, "42703"),
-    (TypeMismatch, "42804"),
-    (AccessRefused, "42501"),
-    (UnsupportedTable, "0A000"),
-    (SoftwareMissing, "0A000"),
-    (UserError, "42000"),
-    (CheckFailed, "23514"),
-    (DataError, "22000"),
-    (ConflictError, "40001"),
-    (MetastoreError, "08006"),
-    (StorageError, "58030"),
-    (Exception, "XX000"),
-)
-_CHANGING = re.compile(r"\b(?:DELETE|INSERT|MERGE|UPDATE)\b", re.IGNORECASE)
-_TRANSACTIONAL = re.compile(r"""(['"])transactional\1\s*=\s*(['"])true\2""", re.IGNORECASE)
-# The target of a statement that this package cannot read.
-_TARGET = re.compile(
-    r"\b(?:MERGE\s+INTO|INSERT\s+(?:INTO|OVERWRITE)(?:\s+TABLE)?|UPDATE|DELETE\s+FROM"
-    r"|(?:ALTER|ANALYZE|DROP|TRUNCATE|RESTORE)\s+TABLE(?:\s+IF\s+EXISTS)?|OPTIMIZE)\s+([\w`.]+)",
-    re.IGNORECASE,
-)
+_PARTITION = tuple(column.split("`")[1] for column in _COMPACTION.split(","))[1:]
+# A query that begins with WITH has none of these names, and needs no parser.
+_CHANGING = frozenset({"delete", "insert", "merge", "update"})
 
 
 def install(
@@ -240,11 +201,11 @@ class Engine:
                 value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
-            return json.dumps({"error": _failure(error)})
+            return json.dumps({"error": client_error(error)})
         except Exception as error:  # noqa: BLE001
             # In the log: a client can do nothing about it.
             traceback.print_exc()
-            return json.dumps({"error": _failure(error)})
+            return json.dumps({"error": client_error(error)})
 
     def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark
@@ -261,7 +222,7 @@ class Engine:
 
     def claim(self, spark: Any, text: str) -> str | None:
         """Return the columns of the report of a statement; None if it is one of Spark."""
-        if text.lstrip()[:4].upper() == "WITH" and not _CHANGING.search(text):
+        if text.lstrip()[:4].upper() == "WITH" and _CHANGING.isdisjoint(names_in(text)):
             return None
         acid = self._acid(spark)
         columns = _CHANGE
@@ -272,13 +233,13 @@ class Engine:
             step = step_of(parsed_statements[0])
         except SqlError:
             # Running it raises the error.
-            target = _TARGET.search(text)
-            names = [] if target is None else [_full_name(target[1], acid.database)]
+            target = target_of(text)
+            names = [] if target is None else [_full_name(target, acid.database)]
         else:
             if not isinstance(step, ScriptedJob):
                 return None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
-                return _CHANGE if _TRANSACTIONAL.search(text) else None
+                return _CHANGE if declares_transactional(parsed_statements[0]) else None
             if step.creates:
                 return None
             names = [*step.tables]
@@ -293,7 +254,7 @@ class Engine:
         catalogs = spark.sessionState().catalogManager()
         if not acid.is_transactional(name) or catalogs.currentCatalog().name() != _CATALOG:
             return False
-        if re.search(rf"\.\s*`?{re.escape(ref.name)}\b", text, re.IGNORECASE):
+        if is_qualified(text, ref.name):
             return not catalogs.isCatalogRegistered(ref.database)
         catalog = acid.spark.catalog
         return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
@@ -342,59 +303,25 @@ class Engine:
     def write(self, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
         """Do what a plan of Spark would do with a table, and return the rows of the report."""
         acid = self._acid(spark)
-        kind = class_of(plan).rpartition(".")[2]
-        if kind == "MergeIntoTable":
+        if is_merge(plan):
             return self._merge(acid, spark, name, plan)
-        job: InsertJob | TransactionJob
-        append = InsertJob(target=name, source=BatchSource(_ROWS))
-        match kind:
-            case "InsertIntoStatement":
-                job = replace(append, overwrite=plan.overwrite(), by_position=True)
-            case "AppendData":
-                job = replace(append, by_position=not plan.isByName())
-            case "OverwritePartitionsDynamic":
-                job = replace(append, overwrite=True, by_position=not plan.isByName())
-            case "OverwriteByExpression":
-                delete = DeleteJob(target=name, where=str(plan.deleteExpr().sql()))
-                job = TransactionJob(target=name, statements=[delete, append])
-            case "SaveAsV1TableCommand" | "CreateTable":
-                overwrites = str(plan.mode().name()) == "Overwrite"
-                job = replace(append, overwrite=overwrites, whole_table=overwrites)
-            case _:
-                self.refuse_write(spark, name)
+        job = job_of(plan, name)
+        if job is None:
+            self.refuse_write(spark, name)
         job = replace(job, metastore=self._metastore)
         job.validate()
-        query = plan.query().get() if kind == "CreateTable" else plan.query()
-        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, query), acid.spark)
-        driver = Driver(acid.spark, self._metastore, batches={_ROWS: rows}, log=False)
+        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, rows_of(plan)), acid.spark)
         with MetastoreClient(self._metastore).patient() as client:
             require_job_access(client, program_user(), job)
+        driver = Driver(acid.spark, self._metastore, batches={ROWS: rows}, log=False)
         return _rows(_report_of(execute(job, driver)))
 
     def _merge(self, acid: AcidSession, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
-        """Run a merge of a frame as the statement that it stands for."""
-        source = plan.sourceTable()
-        is_named = class_of(source).endswith(".SubqueryAlias")
-        alias = quoted(str(source.alias()) if is_named else "source")
         view = f"source_of_merge_{next(self._numbers)}"
-        target, ref = quoted(*name.split(".")), TableRef.parse(name)
-        clauses = [
-            _clause(action, kind)
-            for kind, actions in (
-                ("MATCHED", plan.matchedActions()),
-                ("NOT MATCHED", plan.notMatchedActions()),
-                ("NOT MATCHED BY SOURCE", plan.notMatchedBySourceActions()),
-            )
-            for action in _elements(actions)
-        ]
-        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, source), acid.spark)
+        rows = DataFrame(java_datasets(acid.spark).ofRows(spark, rows_of(plan)), acid.spark)
         rows.createOrReplaceTempView(view)
         try:
-            text = (
-                f"MERGE INTO {target} AS {quoted(ref.name)} USING {view} AS {alias}"
-                f" ON {plan.mergeCondition().sql()} {' '.join(clauses)}"
-            )
-            return _rows(_report_of(acid.sql(text)))
+            return _rows(_report_of(acid.sql(merge_text(plan, name, view))))
         finally:
             acid.spark.catalog.dropTempView(view)
 
@@ -427,23 +354,6 @@ class Engine:
         implements: tuple[str, ...] = ("java.util.function.BiFunction",)
 
 
-def _failure(error: Exception) -> dict[str, object]:
-    """Return what an error is for a client of Spark."""
-    if isinstance(error, PySparkException):
-        condition, state = error_condition(error), error.getSqlState()
-    else:
-        condition, state = None, next(state for kind, state in _STATES if isinstance(error, kind))
-    name = type(error).__name__
-    return {
-        "text": str(error)
-        if isinstance(error, HiveAcidError | PySparkException)
-        else f"{name}: {error}",
-        "condition": condition or "HIVE_ACID_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(),
-        "state": state or _STATES[-1][1],
-        "of_user": isinstance(error, UserError | AnalysisException),
-    }
-
-
 def _as_of(spark: SparkSession, text: str) -> str | None:
     """Return the version that SQL names, by a text, or by an expression of a time; empty is none."""
     if not text.startswith("CAST"):
@@ -455,35 +365,10 @@ def _as_of(spark: SparkSession, text: str) -> str | None:
     return (_EPOCH + timedelta(microseconds=row[0])).isoformat()
 
 
-def _full_name(text: str, database: str) -> str:
-    parts = [unquoted(part) for part in text.split(".")]
+def _full_name(parts: Sequence[str], database: str) -> str:
     if parts[0].lower() == _CATALOG:
         parts = parts[1:]
     return ".".join([database, *parts] if len(parts) == 1 else parts)
-
-
-def _elements(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
-
-
-def _clause(action: Any, kind: str) -> str:
-    """Return the clause of a merge that an action of Spark stands for."""
-    condition = action.condition()
-    when = f" AND {condition.get().sql()}" if condition.isDefined() else ""
-    name = class_of(action).rpartition(".")[2]
-    has_pairs = name in ("UpdateAction", "InsertAction")
-    assignments = _elements(action.assignments()) if has_pairs else []
-    pairs = [(pair.key().sql(), pair.value().sql()) for pair in assignments]
-    change = {
-        "DeleteAction": "DELETE",
-        "UpdateStarAction": "UPDATE SET *",
-        "InsertStarAction": "INSERT *",
-        "UpdateAction": "UPDATE SET " + ", ".join(f"{key} = {value}" for key, value in pairs),
-        "InsertAction": "INSERT ({}) VALUES ({})".format(
-            ", ".join(key for key, _ in pairs), ", ".join(value for _, value in pairs)
-        ),
-    }[name]
-    return f"WHEN {kind}{when} THEN {change}"
 
 
 def _report_of(result: object) -> RunReport | CompactReport | ScriptReport:

@@ -27,7 +27,7 @@ from hiveacid.worker.run import reasons_of, statements_of
 from hiveacid.writes.atomic_write import AtomicWrite
 from hiveacid.writes.checks import WriteChecks
 from hiveacid.writes.stage import stage_statements
-from hiveacid.writes.staged_change import restored_parts, restored_statements
+from hiveacid.writes.staged_change import StagedWork, restored_parts, restored_statements
 from hiveacid.writes.statement import (
     Preparation,
     Statement,
@@ -111,11 +111,12 @@ def publish_change(
                 statement.prepare(preparation)
             evaluated = WriteChecks(client, engine.checks(client), checks, statements)
             parts = restored_parts(engine, client, phases, change, statements)
+            work = StagedWork(client, options, phases, change.snapshot, parts, change, confirm)
             write = AtomicWrite(
                 engine, client, options, phases, statements, earlier, None, evaluated
             )
             locks = [statement.locks for statement in statements]
-            report = write.publish(locks, change, parts, confirm)
+            report = write.publish(locks, work)
     except AlreadyApplied as outcome:
         report = replace(outcome.report, already_done=True)
     return _removed(tables, job.staged, report)

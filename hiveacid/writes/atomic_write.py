@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from hiveacid.errors import (
     MetastoreError,
-    StagedChangeRefused,
     TransactionAborted,
     UserError,
     WriteConflict,
@@ -45,15 +44,11 @@ from hiveacid.storage.filesystems import in_threads
 from hiveacid.storage.folder import Storage
 from hiveacid.writes.checks import WriteChecks
 from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.finished_work import FinishedWork
 from hiveacid.writes.output import AcidOutput, InsertOnlyOutput
 from hiveacid.writes.row_overlaps import RowOverlaps
 from hiveacid.writes.second_commit import SecondCommit, may_help
-from hiveacid.writes.staged_change import (
-    keep_change,
-    require_definitions,
-    require_stageable,
-    restaged,
-)
+from hiveacid.writes.staged_change import keep_change, require_stageable
 from hiveacid.writes.statement import (
     Part,
     PartitionsMoved,
@@ -64,7 +59,6 @@ from hiveacid.writes.statement import (
     look_up_constraints,
     require_source_rows,
 )
-from hiveacid.writes.unchanged_since import UnchangedSince
 
 # The locked partitions of each statement; None means the whole table.
 _Locks = Sequence[Sequence[str] | None]
@@ -204,48 +198,21 @@ class AtomicWrite:
             with self.phases(Phase.PUBLISH, "the staged change"):
                 return keep_change(file_owner, reading, parts, self.options, lifetime)
 
-    def publish(
-        self,
-        locks: _Locks,
-        change: StagedChange,
-        detached_parts: Sequence[Part],
-        confirm: Callable[[], None],
-    ) -> RunReport:
-        """Commit a staged change, unless something that matters has changed since then.
+    def publish(self, locks: _Locks, work: FinishedWork, *, queues: bool = True) -> RunReport:
+        """Commit finished work, unless something that matters has changed since then.
 
         Args:
             locks: The partitions to lock for each statement.
-            change: The staged change.
-            detached_parts: Its detached parts.
-            confirm: Makes sure under the locks that the change may still be published.
+            work: The work.
+            queues: Whether the locks are requested behind those of other jobs.
 
         Raises:
-            StagedChangeRefused: Something that matters has changed.
             OverlapRefused: Under the policy rows, others have changed the same rows.
         """
-        with self._transaction(locks) as txn:
+        with self._transaction(locks, queues=queues) as txn:
             txn.definitions.add(self._require_same_tables(txn).values())
             look_up_constraints(self.client, self.statements)
-            try:
-                confirm()
-                UnchangedSince(
-                    self.client,
-                    written_by(change.run_token, change.user),
-                    change.conflict_policy,
-                    change.snapshot,
-                    txn,
-                    partial(require_definitions, self.client, change),
-                    partial(_no_longer, change),
-                ).require(detached_parts)
-                with self.phases(Phase.WRITE, "the staged files to their places"):
-                    parts = restaged(detached_parts, txn)
-                # After the last read of staged files, which a discard or a cleaning may remove.
-                confirm()
-            except StagedChangeRefused:
-                # Another attempt may have ended this one, and published the change.
-                txn.confirm_alive()
-                raise
-            return self._finish(txn, parts)
+            return self._finish(txn, work.of(txn), work)
 
     @contextmanager
     def _staged_by_reader(
@@ -289,20 +256,17 @@ class AtomicWrite:
             if not may_help(error, self.options) or not txn.give_up(error):
                 raise
             second_commit = SecondCommit(
-                self.client, self.options, self.phases, txn, snapshot, error
+                self.client, self.options, self.phases, snapshot, parts, txn, error
             )
             with ExitStack() as stack:
-                detached_parts = second_commit.keep(parts, stack)
+                second_commit.keep(stack)
                 txn.abort(f"it is committed once more: {error.what}")
-                second = stack.enter_context(self._transaction(locks, queues=False))
-                look_up_constraints(self.client, self.statements)
-                second_commit.require_unchanged(second, detached_parts)
-                return self._finish(
-                    second, second_commit.restage(second, detached_parts), second_commit
-                )
+                report = self.publish(locks, second_commit, queues=False)
+            second_commit.log(report)
+            return report
 
     def _finish(
-        self, txn: Transaction, parts: Sequence[Part], second_commit: SecondCommit | None = None
+        self, txn: Transaction, parts: Sequence[Part], work: FinishedWork | None = None
     ) -> RunReport:
         """Publish and commit the staged files."""
         txn.check_alive()
@@ -319,7 +283,7 @@ class AtomicWrite:
             with self.phases(Phase.PUBLISH, "the files"):
                 # Written before any file is visible: the notes prove to a later attempt which run
                 # the files belong to.
-                notes = notes or self._write_notes(txn, parts, second_commit, now)
+                notes = notes or self._write_notes(txn, parts, work, now)
                 self._publish(txn, parts, part, now)
         results += self.checks.require_rows(txn, parts, self.phases)
         if results:
@@ -340,7 +304,7 @@ class AtomicWrite:
             else:
                 txn.attempt("mark the note on the run", mark)
         report = self._report(txn, parts).with_checks(results)
-        return report if second_commit is None else second_commit.with_savings(report, parts)
+        return report if work is None else work.described(report, parts)
 
     def _transaction(self, locks: _Locks, *, queues: bool = True) -> Transaction:
         return Transaction(
@@ -549,7 +513,7 @@ class AtomicWrite:
         self,
         txn: Transaction,
         parts: Sequence[Part],
-        second_commit: SecondCommit | None,
+        work: FinishedWork | None,
         now: datetime,
     ) -> list[tuple[Storage, NoteFile]]:
         """Write a note in each table, so that any single note proves the run to a later attempt.
@@ -568,8 +532,8 @@ class AtomicWrite:
         if not noted:
             return []
         report = self._report(txn, parts)
-        if second_commit is not None:
-            report = replace(report, commit_retry=second_commit.report(parts))
+        if work is not None:
+            report = work.described(report, parts)
         notes = []
         for table in noted:
             name, prefix = table.ref.full_name, f"{table.folder.rstrip('/')}/"
@@ -595,13 +559,6 @@ class AtomicWrite:
             write_note(storage, note)
             notes.append((storage, note))
         return notes
-
-
-def _no_longer(change: StagedChange, reason: str) -> StagedChangeRefused:
-    return StagedChangeRefused(
-        f"The change of {change.tables[0]} that was staged at {change.time} can no longer be"
-        f" published: {reason}."
-    )
 
 
 def require_published_together(parts: Sequence[Part]) -> None:

@@ -61,6 +61,8 @@ DeleteStager = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _EVENT_COLUMNS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 # Files of rows that become one file each.
 Groups = Sequence[Sequence[FlatFile]]
+# Files of the engine, with ``replace`` and ``width`` of ``take``.
+TakenFiles = tuple[Groups, bool, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +178,8 @@ class TableOutput(ABC):
         self._staged_below: dict[str, StagedDirectories] = {}
         self._sealed: list[tuple[StagedDirectories, SealedDirectory]] = []
         self._flat_folders = 0
-        # The staged inputs, to stage them again with another write id.
-        self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
+        # To stage them again with another write id.
+        self.taken: Sequence[TakenFiles] = ()
         self.read_from: dict[str | None, frozenset[str]] = {}
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
@@ -222,7 +224,7 @@ class TableOutput(ABC):
         if not replace:
             self._require_folders(names)
         groups = self._redistributed(groups, replace)
-        self._taken.append((groups, replace, width))
+        self.taken = [*self.taken, (groups, replace, width)]
         directory = Base(self.write_id) if replace else self._delta()
         folders: list[OutputFolder] = []
         new_files: list[NewFile] = []
@@ -323,22 +325,17 @@ class TableOutput(ABC):
         output = dataclasses.replace(self, txn=txn, staged={})
         output._folders, output.read_from = dict(self._folders), self.read_from
         if output.write_id == self.txn.write_ids.get(self.table.ref.full_name):
-            output.staged, output._taken = dict(self.staged), [*self._taken]
+            output.staged, output.taken = dict(self.staged), self.taken
             return output
-        for groups, replace, width in self._taken:
+        for groups, replace, width in self.taken:
             output.take(groups, replace=replace, width=width)
         output._restamp_deletes(self.staged_deletes())
-        empty = [
-            folder.name
-            for (folder, name), files in self.staged.items()
-            if not holds_deletes(name) and not any(file.rows for file in files)
-        ]
-        if empty:
-            output.write_empty_bases(empty)
+        if self.emptied:
+            output.write_empty_bases(self.emptied)
         return output
 
     def detached(self, folders: TakenFolders) -> Self:
-        """Detach the output from its aborted transaction.
+        """Detach the output from its transaction.
 
         Rows are kept in the files that the engine has written, delete events in the staged files.
 
@@ -349,14 +346,8 @@ class TableOutput(ABC):
             StorageError: A cleaner has already removed the files.
         """
         output = dataclasses.replace(self, txn=folders.txn, staged={})
-        # New partitions may exist by now.
-        output._folders = {
-            name: output_folder
-            for name, output_folder in self._folders.items()
-            if not output_folder.is_new
-        }
-        output.read_from = self.read_from
-        deletes: list[tuple[OutputFolder, str, StagedFile]] = []
+        output._folders, output.read_from = dict(self._folders), self.read_from
+        deletes: dict[OutputFolder, list[StagedFile]] = {}
         for (folder, name), files in self.staged.items():
             if holds_deletes(name):
                 folder_below = self._stage_below(folder.root)
@@ -364,43 +355,42 @@ class TableOutput(ABC):
                 for file in files:
                     path = f"{ready}/{self._file_name(file.bucket)}"
                     current_path = path if folder_below.storage.exists(path) else file.path
-                    deletes.append(
-                        (folder, name, dataclasses.replace(file, path=current_path, upload=None))
-                    )
-            elif not any(file.rows for file in files):
-                output.staged[folder, name] = []
+                    moved_file = dataclasses.replace(file, path=current_path, upload=None)
+                    deletes.setdefault(folder, []).append(moved_file)
         # The paths change after all files are in the hidden folder.
-        for folder, name, file in deletes:
-            moved_file = dataclasses.replace(file, path=folders.path(folder.root, file.path))
-            output.staged.setdefault((folder, name), []).append(moved_file)
-        output._taken = [
-            ([[folders.flat(file) for file in group] for group in groups], replace, width)
-            for groups, replace, width in self._taken
-        ]
+        output.restore(
+            [
+                ([[folders.flat(file) for file in group] for group in groups], replace, width)
+                for groups, replace, width in self.taken
+            ],
+            {
+                folder.name: [
+                    dataclasses.replace(file, path=folders.path(folder.root, file.path))
+                    for file in files
+                ]
+                for folder, files in deletes.items()
+            },
+            self.emptied,
+        )
         return output
-
-    @property
-    def inputs(self) -> Sequence[tuple[Groups, bool, int | None]]:
-        """The files of the engine, each with ``replace`` and ``width`` of ``take``."""
-        return self._taken
 
     def restore(
         self,
-        inputs: Sequence[tuple[Groups, bool, int | None]],
+        taken: Sequence[TakenFiles],
         deletes: Mapping[str | None, Sequence[StagedFile]],
         emptied: Sequence[str | None],
     ) -> None:
         """Continue with the files of a detached output, for ``of``.
 
         Args:
-            inputs: See ``inputs``.
+            taken: The files of the engine.
             deletes: The staged delete events, by partition.
             emptied: The partitions that an overwrite leaves empty.
 
         Raises:
             UnsupportedTable: Rows of a partition would be deleted that does not exist.
         """
-        self._taken = [*inputs]
+        self.taken = taken
         self._locate([*deletes, *emptied])
         # The write id in the names of directories is replaced with that of the transaction.
         for name, files in deletes.items():
@@ -522,6 +512,15 @@ class TableOutput(ABC):
         return {
             folder: files for (folder, name), files in self.staged.items() if holds_deletes(name)
         }
+
+    @property
+    def emptied(self) -> list[str | None]:
+        """The partitions that an overwrite leaves empty."""
+        return [
+            folder.name
+            for (folder, name), files in self.staged.items()
+            if not holds_deletes(name) and not any(file.rows for file in files)
+        ]
 
     def take_new_partitions(self, table: HiveTable) -> list[HivePartition]:
         """Create the folders of new partitions, which the metastore then leaves unchanged.

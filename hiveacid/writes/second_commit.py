@@ -1,7 +1,7 @@
 """Second commit of files whose first transaction was lost after all files were staged."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -12,52 +12,41 @@ from hiveacid.errors import (
     StorageError,
 )
 from hiveacid.jobs.report import CommitRetry, RunReport
-from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.txn.owner import Snapshot, find_open_transactions
+from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.progress import Phase, PhaseClock
-from hiveacid.records.overlaps import written_by
+from hiveacid.progress import Phase
+from hiveacid.rules.names import TableRef
 from hiveacid.rules.run_tokens import source_token
 from hiveacid.rules.texts import plural
+from hiveacid.writes.finished_work import FinishedWork
 from hiveacid.writes.output import TakenFolders
 from hiveacid.writes.statement import Part, WriteOptions
-from hiveacid.writes.unchanged_since import UnchangedSince
 
 
-@dataclass(frozen=True)
-class SecondCommit:
+@dataclass(eq=False)
+class SecondCommit(FinishedWork):
     """Commits the work of a transaction that is certainly aborted, without repeating the work.
 
     If this is impossible, the job ends with the error that ended the first transaction.
 
     Attributes:
-        client: The metastore.
-        options: The options of the write.
-        phases: The clock of the run.
         first: The transaction that was lost.
-        since: The snapshot of the work.
         lost: The error that ended the first transaction.
     """
 
-    client: MetastoreClient
-    options: WriteOptions
-    phases: PhaseClock
     first: Transaction
-    since: Snapshot
     lost: HiveAcidError
     _started: float = field(default_factory=time.monotonic)
     _saved: float = field(init=False)
 
     def __post_init__(self) -> None:
         spent = self.phases.seconds
-        work = sum(spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
-        object.__setattr__(self, "_saved", work)
+        self._saved = sum(spent.get(phase, 0.0) for phase in (Phase.READ, Phase.WRITE))
 
-    def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
+    def keep(self, stack: ExitStack) -> None:
         """Protect the files from cleaners, which may remove files of an aborted transaction.
 
         Args:
-            parts: The staged statements.
             stack: Is closed when the files are not needed any more.
         """
         self.phases.note(f"Committing the written files once more: {self.lost.what}")
@@ -71,50 +60,33 @@ class SecondCommit:
                 )
             )
             folders = TakenFolders(file_owner)
-            detached_parts = [] if overtaken else [part.detached(folders) for part in parts]
+            if not overtaken:
+                self.parts = [part.detached(folders) for part in self.parts]
         except (MetastoreError, StorageError) as error:
-            raise self._refusal(error.what.rstrip(".")) from error
+            raise self.refusal(error.what.rstrip(".")) from error
         if overtaken:
-            raise self._refusal("a later attempt of the run is active")
-        return detached_parts
+            raise self.refusal("a later attempt of the run is active")
 
-    def require_unchanged(self, txn: Transaction, parts: Sequence[Part]) -> None:
-        """Make sure that a repetition of the work would have the same result where it matters.
-
-        Args:
-            txn: The transaction that is going to commit the work, with all locks.
-            parts: The staged statements.
-
-        Raises:
-            OverlapRefused: Under the policy rows, others have changed the same rows.
-        """
-        comparison = UnchangedSince(
-            self.client,
-            written_by(self.options.run_token, self.client.user),
-            self.options.conflict_policy,
-            self.since,
-            txn,
-            self.first.definitions.require_unchanged,
-            self._refusal,
-        )
-        comparison.require(parts)
-
-    def restage(self, txn: Transaction, parts: Sequence[Part]) -> list[Part]:
-        """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
-
-        Args:
-            txn: The transaction that is going to commit the work.
-            parts: The staged statements.
-        """
+    def of(self, txn: Transaction) -> list[Part]:
+        """Return the work as that of another transaction; see the base class."""
+        self.require_unchanged(txn)
         try:
-            with self.phases(Phase.WRITE, "the same files again"):
-                return [part.of(txn) for part in parts]
+            return self.restaged(txn)
         except (StorageError, DataError) as error:
-            raise self._refusal(error.what.rstrip(".")) from error
+            raise self.refusal(error.what.rstrip(".")) from error
 
-    def report(self, parts: Sequence[Part]) -> CommitRetry:
-        """Return the savings so far."""
-        return CommitRetry(
+    def require_definitions(self, except_for: Collection[TableRef]) -> None:
+        """Verify the definitions of the tables that were read, except for some."""
+        self.first.definitions.require_unchanged(except_for)
+
+    def refusal(self, reason: str) -> HiveAcidError:
+        """Make the error that ended the first transaction, with the reason."""
+        error = self.lost
+        return type(error)(f"{error.what} Not committed once more: {reason}.", remedy=error.remedy)
+
+    def described(self, report: RunReport, parts: Sequence[Part]) -> RunReport:
+        """Add the savings so far to the report on the run."""
+        retry = CommitRetry(
             txn_id=self.first.txn_id,
             why=self.lost.what,
             rows=sum(part.output.rows + part.output.deletes for part in parts),
@@ -122,15 +94,16 @@ class SecondCommit:
             seconds=round(time.monotonic() - self._started, 3),
             seconds_saved=round(self._saved, 3),
         )
+        return replace(report, commit_retry=retry)
 
-    def with_savings(self, report: RunReport, parts: Sequence[Part]) -> RunReport:
-        """Add the savings to the report on the run, and log them."""
-        retry = self.report(parts)
+    def log(self, report: RunReport) -> None:
+        """Log the savings."""
+        retry = report.commit_retry
+        assert retry is not None
         self.phases.note(
             f"Committed {plural(retry.rows, 'row')} and deletes of {plural(retry.bytes, 'byte')} once"
             f" more in {retry.seconds:.1f} s; to read and write them had taken {retry.seconds_saved:.1f} s"
         )
-        return replace(report, commit_retry=retry)
 
     def _has_later_attempt(self) -> bool:
         """Whether a later attempt of the run, which takes precedence, is active."""
@@ -138,10 +111,6 @@ class SecondCommit:
             self.client, self.options.known_run_token, source_token(self.options.known_run_token)
         )
         return any(txn_id > self.first.txn_id for txn_id in attempts)
-
-    def _refusal(self, reason: str) -> HiveAcidError:
-        error = self.lost
-        return type(error)(f"{error.what} Not committed once more: {reason}.", remedy=error.remedy)
 
 
 def may_help(error: HiveAcidError, options: WriteOptions) -> bool:

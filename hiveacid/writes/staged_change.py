@@ -2,12 +2,13 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from hiveacid.errors import (
     DataError,
+    HiveAcidError,
     InvalidJob,
     SparkNeeded,
     StagedChangeRefused,
@@ -23,6 +24,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import definition_digest, existing_table
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import PhaseClock
+from hiveacid.records.overlaps import written_by
 from hiveacid.records.staged_changes import (
     LARGEST_MANIFEST,
     MANIFEST,
@@ -48,6 +50,7 @@ from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import FlatFile, StagedFile
 from hiveacid.tables.visible_files import FilesReader
 from hiveacid.writes.engine import RowEngine
+from hiveacid.writes.finished_work import FinishedWork
 from hiveacid.writes.output import AcidOutput, InsertOnlyOutput, TableOutput, TakenFolders
 from hiveacid.writes.statement import (
     Counts,
@@ -234,7 +237,7 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
                 for group in groups
             ),
         )
-        for groups, replaces, width in output.inputs
+        for groups, replaces, width in output.taken
     ]
     deletes = [
         StagedGroup(
@@ -251,7 +254,6 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
         )
         for folder, files in output.staged_deletes().items()
     ]
-    emptied = [folder.name for (folder, _), files in output.staged.items() if not files]
     constraints = statement.declared.known if statement.adds_rows else None
     locks = part.context.locks
     return StagedStatement(
@@ -266,7 +268,7 @@ def _staged(part: Part, kept_files: KeptFiles, report: TableReport) -> StagedSta
         depends_on_new_rows=statement.depends_on_new_rows,
         inputs=tuple(inputs),
         deletes=tuple(deletes),
-        emptied=tuple(emptied),
+        emptied=tuple(output.emptied),
         read=tuple(
             ReadFiles(partition=name, paths=tuple(sorted(paths)))
             for name, paths in output.read_from.items()
@@ -458,25 +460,6 @@ def require_partition(table: HiveTable, name: str, partition: str | None) -> Non
         raise malformed(name, f"the partition {partition!r}")
 
 
-def require_definitions(
-    client: MetastoreClient, change: StagedChange, except_for: Collection[TableRef]
-) -> None:
-    """Make sure that the tables that a staged change has read are the same as then.
-
-    Raises:
-        TableReplaced: One is another one, or has another definition.
-    """
-    for read in change.read:
-        ref = TableRef.parse(read.name)
-        if ref in except_for:
-            continue
-        subject = f"{read.name}, which was read,"
-        try:
-            require_described(existing_table(client, ref), read, subject)
-        except (TableNotFound, StagedChangeRefused) as error:
-            raise TableReplaced(error.what) from error
-
-
 def require_described(table: HiveTable, description: ReadTable, subject: str) -> None:
     """Refuse a table that differs from its description.
 
@@ -496,19 +479,72 @@ def require_described(table: HiveTable, description: ReadTable, subject: str) ->
         )
 
 
-def restaged(parts: Sequence[Part], txn: Transaction) -> list[Part]:
-    """Make the files of a staged change again with a transaction's write ids, by copying bytes.
+@dataclass(eq=False)
+class StagedWork(FinishedWork):
+    """The detached parts of a staged change.
 
-    Args:
-        parts: The detached parts.
-        txn: The transaction that commits them.
-
-    Raises:
-        StagedChangeRefused: A file is missing, or its content is not what the manifest states.
+    Attributes:
+        change: The staged change.
+        confirm: Makes sure that the change may still be published.
     """
-    try:
-        return [part.of(txn) for part in parts]
-    except (StorageError, DataError, UnsupportedTable, SparkNeeded) as error:
-        if error.retryable:
+
+    change: StagedChange
+    confirm: Callable[[], None]
+
+    @property
+    def by(self) -> str:
+        """A description of the user and the run that staged the change."""
+        return written_by(self.change.run_token, self.change.user)
+
+    def of(self, txn: Transaction) -> list[Part]:
+        """Return the work as that of another transaction; see the base class.
+
+        Raises:
+            StagedChangeRefused: Something that matters has changed, a file is missing, or its content
+                is not what the manifest states.
+        """
+        try:
+            self.confirm()
+            self.require_unchanged(txn)
+            parts = self.restaged(txn)
+            # After the last read of staged files, which a discard or a cleaning may remove.
+            self.confirm()
+        except StagedChangeRefused:
+            # Another attempt may have ended this one, and published the change.
+            txn.confirm_alive()
             raise
-        raise StagedChangeRefused(f"The staged files cannot be published: {error.what}") from error
+        return parts
+
+    def restaged(self, txn: Transaction) -> list[Part]:
+        """Restage the work; a failure that is not final leaves the change to another attempt."""
+        try:
+            return super().restaged(txn)
+        except (StorageError, DataError, UnsupportedTable, SparkNeeded) as error:
+            if error.retryable:
+                raise
+            raise StagedChangeRefused(
+                f"The staged files cannot be published: {error.what}"
+            ) from error
+
+    def require_definitions(self, except_for: Collection[TableRef]) -> None:
+        """Make sure that the tables that the change has read are the same as then.
+
+        Raises:
+            TableReplaced: One is another one, or has another definition.
+        """
+        for read in self.change.read:
+            ref = TableRef.parse(read.name)
+            if ref in except_for:
+                continue
+            subject = f"{read.name}, which was read,"
+            try:
+                require_described(existing_table(self.client, ref), read, subject)
+            except (TableNotFound, StagedChangeRefused) as error:
+                raise TableReplaced(error.what) from error
+
+    def refusal(self, reason: str) -> HiveAcidError:
+        """Make the error that the change can no longer be published for a reason."""
+        return StagedChangeRefused(
+            f"The change of {self.change.tables[0]} that was staged at {self.change.time} can no longer"
+            f" be published: {reason}."
+        )

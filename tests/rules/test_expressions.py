@@ -4,6 +4,7 @@ from hiveacid.errors import InvalidJob
 from hiveacid.rules.sql_tokens import (
     columns_of,
     compares_with_itself,
+    is_qualified,
     names_in,
     require_expression,
 )
@@ -142,3 +143,17 @@ def test_names_that_are_alike_are_asked_for():
 )
 def test_a_column_compared_with_itself_is_found(text, column):
     assert compares_with_itself(text) == column
+
+
+@pytest.mark.parametrize(
+    ("text", "qualified"),
+    [
+        ("UPDATE d.T SET a = 1", True),
+        ("UPDATE d . `t` SET a = 1", True),
+        ("UPDATE t SET a = 1 -- d.t", False),
+        ("UPDATE t SET a = 'd.t'", False),
+        ("UPDATE t SET a = 'd.t", False),
+    ],
+)
+def test_a_name_is_qualified_behind_a_dot(text, qualified):
+    assert is_qualified(text, "t") is qualified

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from hiveacid.cli import local_spark, policy, target
 from hiveacid.cli.command import Command
-from hiveacid.cli.output import Bar, outcome_counts, print_report, print_table, progress_on_stderr
+from hiveacid.cli.output import Bar, outcome_counts, print_report, print_table
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.job import Access, Job, accesses_of
@@ -104,7 +104,8 @@ def run_compact(arguments: argparse.Namespace) -> int:
     )
     job.validate()
     require_access(system_user(), accesses_of(job))
-    report = _compacted(job, arguments.master)
+    report = local_spark.run_job(job, arguments.master, f"hiveacid compact {job.target}")
+    assert isinstance(report, CompactReport)
     if not arguments.json:
         _print_compact(report)
     return print_report(report, (), as_json=arguments.json)
@@ -120,29 +121,6 @@ COMPACT = Command(
     changes=True,
     action="compact",
 )
-
-
-def _compacted(job: CompactJob, master: str) -> CompactReport:
-    """Compact a table, with Spark only where it is necessary."""
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.compaction.placement import compact
-    from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
-    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-
-    name = f"hiveacid compact {job.target}"
-
-    def in_worker(job: CompactJob) -> CompactReport:
-        with progress_on_stderr(name) as observers, WorkerScheduler() as scheduler:
-            return TableCompactor(scheduler, client, job, observers).run()
-
-    def on_spark(job: CompactJob, reason: str) -> CompactReport:
-        print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
-        spark_report = local_spark.run_on_spark(job, master, name)
-        assert isinstance(spark_report, CompactReport)
-        return spark_report
-
-    with closing(MetastoreClient(job.connection).patient()) as client:
-        return idle_report(client, job) or compact(client, job, in_worker, on_spark)
 
 
 def _print_compact(report: CompactReport) -> None:

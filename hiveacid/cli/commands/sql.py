@@ -3,9 +3,10 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from hiveacid.cli import local_spark, target
 from hiveacid.cli.command import Command
 from hiveacid.cli.commands.versions import show_history
-from hiveacid.cli.output import outcome_counts, print_report, progress_on_stderr
+from hiveacid.cli.output import outcome_counts, print_report
 from hiveacid.cli.selection import print_answer, selected
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.foreign.text import parse_json
@@ -167,7 +168,8 @@ def _work(
         conflict_policy=arguments.conflict_policy,
     )
     job.validate()
-    report = _run(job, arguments.master)
+    report = local_spark.run_job(job, arguments.master, "hiveacid sql")
+    assert isinstance(report, ScriptReport)
     lines = (
         ()
         if arguments.json
@@ -184,40 +186,35 @@ def _answer(
     question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
 ) -> None:
     """Print the answer of a question, or keep it for the end."""
-    from hiveacid.api.explained import explain
+    from hiveacid.api.sql import answered
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.parser import questions
     from hiveacid.records.history_entries import History
-    from hiveacid.records.table_history import table_history
-    from hiveacid.tables.definitions.answers import answer
-    from hiveacid.upkeep.table_detail import table_detail
+    from hiveacid.tables.definitions.answers import Answer
+    from hiveacid.upkeep.table_detail import TableDetail
 
+    reply: Answer | History | TableDetail
     if isinstance(question, questions.Select):
         reply = selected(question, arguments)
     else:
         with closing(MetastoreClient(target.metastore(arguments))) as client:
-            match question:
-                case questions.ShowHistory(ref, limit):
-                    entries = table_history(client, ref, limit=limit)
-                    plain = [codec.encode(replace(entry, directories=())) for entry in entries]
-                    results.append({"table": ref.full_name, "history": plain})
-                    if not arguments.json:
-                        show_history(History(ref.full_name, entries))
-                    return
-                case questions.DescribeDetail(ref):
-                    detail = table_detail(client, ref)
-                    results.append(codec.encode(detail))
-                    if not arguments.json:
-                        print_lines(repr(detail).split("\n"))
-                    return
             if isinstance(question, questions.Explain):
                 _check(client, question.job, arguments.master)
-                reply = explain(client, question.job)
-            else:
-                reply = answer(client, question)
-    results.append(reply.to_dict())
+            reply = answered(client, question)
+    print_reply: Callable[[], None]
+    if isinstance(reply, Answer):
+        results.append(reply.to_dict())
+        print_reply = partial(print_answer, reply)
+    elif isinstance(question, questions.ShowHistory):
+        assert isinstance(reply, History)
+        entries = [codec.encode(replace(entry, directories=())) for entry in reply]
+        results.append({"table": question.table.full_name, "history": entries})
+        print_reply = partial(show_history, reply)
+    else:
+        results.append(codec.encode(reply))
+        print_reply = partial(print_lines, repr(reply).split("\n"))
     if not arguments.json:
-        print_answer(reply)
+        print_reply()
 
 
 def _check(client: "MetastoreClient", explained: "Explained", master: str) -> None:
@@ -279,57 +276,6 @@ def _content(file: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file} cannot be read: {error}.") from error
-
-
-def _run(job: ScriptJob, master: str) -> ScriptReport:
-    if not job.needs_spark:
-        return _define(job)
-    if job.may_run_in_worker:
-        return _run_in_worker(job, master)
-    return _run_on_spark(job, master)
-
-
-def _run_on_spark(job: ScriptJob, master: str) -> ScriptReport:
-    report = local_spark.run_on_spark(job, master, "hiveacid sql")
-    assert isinstance(report, ScriptReport)
-    return report
-
-
-def _define(job: ScriptJob) -> ScriptReport:
-    """Run a script that changes nothing but definitions."""
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.tables.definitions.run import run_script_of_ddl
-
-    with MetastoreClient(job.connection).patient() as client:
-        return run_script_of_ddl(client, job)
-
-
-def _run_in_worker(job: ScriptJob, master: str) -> ScriptReport:
-    """Run a script in this process, with Spark only from the first statement that needs it."""
-    from hiveacid.metastore.client import MetastoreClient
-    from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
-    from hiveacid.worker.script import (
-        joined_script,
-        rest_of_script,
-        run_script_in_worker,
-        why_script_needs_spark,
-    )
-
-    with MetastoreClient(job.connection).patient() as client:
-        local_spark.preflight(client, master).check(job)
-        reason = why_script_needs_spark(client, job)
-        if reason is not None:
-            print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
-            return _run_on_spark(job, master)
-        with progress_on_stderr("hiveacid sql") as observers, WorkerScheduler() as scheduler:
-            report = run_script_in_worker(client, job, scheduler, observers)
-    remainder = rest_of_script(job, report)
-    if remainder is None:
-        return report
-    remaining_job, reason = remainder
-    portion = "the rest on Spark" if remaining_job.first else "on Spark"
-    print(f"hiveacid: {portion}: {reason}", file=sys.stderr, flush=True)
-    return joined_script(report, _run_on_spark(remaining_job, master))
 
 
 def _as_text(report: RunReport | CompactReport) -> str:
