@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame
 
 from hiveacid.errors import BeyondArrow, UnsupportedFile
 from hiveacid.orc.copying.reencode import RowGroups, RowWriter, _parts_of
@@ -394,6 +393,6 @@ def test_searches_in_java_find_all_rows(spark, tmp_path):
         searched.where(condition).selectExpr(f"{number} as number", "count(*) as rows")
         for number, condition in enumerate(conditions)
     ]
-    found = dict(map(tuple, reduce(DataFrame.union, queries).collect()))
+    found = dict(map(tuple, reduce(type(searched).union, queries).collect()))
     assert [found[number] for number in range(len(conditions))] == list(counts)
     assert counts[0] == 1000
