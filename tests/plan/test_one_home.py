@@ -40,7 +40,10 @@ CLAUSES = {"MatchedUpdate", "MatchedDelete", "NotMatchedInsert"} | {
 
 @cache
 def imported(file: Path) -> frozenset[str]:
-    nodes = ast.walk(ast.parse(file.read_text()))
+    text = file.read_text()
+    if not any(name in text for name in (*HOMES, *CLAUSES)):
+        return frozenset()
+    nodes = ast.walk(ast.parse(text))
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     return frozenset(alias.name for node in imports for alias in node.names)
 
