@@ -26,6 +26,7 @@ from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
 from tests.samples import ONLY_SAMPLES, QUICK, left_out
 from tests.unused_reads import end_unused_reads
+from tests.upkeep.acid_folders import AcidFolders
 from tests.vendors.profiles import Profile
 from tests.vendors.proxy import of_vendor
 from tests.versions import REAL, VENDOR
@@ -318,6 +319,12 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.create_database(name)
     yield name
     client.drop_database(name, cascade=True)
+
+
+@pytest.fixture
+def folders(client: MetastoreClient, database: str) -> AcidFolders:
+    """A table t whose directories a test writes."""
+    return AcidFolders.create(client, f"{database}.t")
 
 
 @pytest.fixture
