@@ -24,8 +24,9 @@ from tests.fakes.metastore import FakeMetastore
 from tests.google_store import BUCKET, google_store
 from tests.hadoop.hdfs import Hdfs, running
 from tests.s3.store import S3Store
-from tests.samples import ONLY_SAMPLES, left_out
+from tests.samples import ONLY_SAMPLES, QUICK, left_out
 from tests.unused_reads import end_unused_reads
+from tests.upkeep.acid_folders import AcidFolders
 from tests.vendors.profiles import Profile
 from tests.vendors.proxy import of_vendor
 from tests.versions import REAL, VENDOR
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 
 # A busy machine must not turn a property into a race against the clock.
 settings.register_profile("hiveacid", deadline=None)
-# For `make quick`.
 settings.register_profile("quick", deadline=None, max_examples=10)
-settings.load_profile("quick" if os.environ.get("CASES") == "quick" else "hiveacid")
+settings.load_profile("quick" if QUICK else "hiveacid")
 
 KEY_FILE = "AIRFLOW__HIVE_ACID__SIGNING_KEY_FILE"
 # The fixtures of metastores, by version.
@@ -319,6 +319,12 @@ def database(client: MetastoreClient) -> Iterator[str]:
     client.create_database(name)
     yield name
     client.drop_database(name, cascade=True)
+
+
+@pytest.fixture
+def folders(client: MetastoreClient, database: str) -> AcidFolders:
+    """A table t whose directories a test writes."""
+    return AcidFolders.create(client, f"{database}.t")
 
 
 @pytest.fixture

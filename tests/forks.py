@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -73,3 +74,14 @@ def signals(number: int) -> Iterator[list[Signal]]:
     finally:
         for each in made:
             each.close()
+
+
+def died(work: Callable[[], object]) -> None:
+    """Do some work in a process that is killed meanwhile."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL

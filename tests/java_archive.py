@@ -13,8 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyspark
-
 from hiveacid.metastore.dev.distribution import find_java
 
 # A short life: thorough compilation takes longer than it would save. Messages about the archive are
@@ -52,6 +50,8 @@ def options(cache: Path) -> dict[str, str]:
 
 
 def _archive(cache: Path) -> Path:
+    import pyspark
+
     java = find_java(_VERSIONS)
     version = subprocess.run([java, "-version"], capture_output=True, check=True).stderr
     text = b"\0".join([version, pyspark.__file__.encode(), pyspark.__version__.encode()])
@@ -66,6 +66,8 @@ def _archive(cache: Path) -> Path:
 
 def _make(archive: Path) -> None:
     """Run something typical and keep the classes that it took; under its name once it is whole."""
+    import pyspark
+
     partial = archive.with_suffix(f".{os.getpid()}")
     program, table = partial.with_suffix(".py"), partial.with_suffix(".table")
     program.write_text(_TYPICAL)

@@ -9,11 +9,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import settings
 
+# `make quick` runs only a part of all random examples.
+QUICK = os.environ.get("CASES") == "quick"
 # The variable of `make test`: all cases are `make test CASES=all`, or plain pytest.
 ONLY_SAMPLES = os.environ.get("CASES") == "sample"
 # All of them take ten minutes.
 _HALVED = "tests/engine/"
+
+
+def examples(count: int) -> settings:
+    """Let a property have so many examples, or a tenth of them in `make quick`."""
+    return settings(max_examples=count // 10 if QUICK else count)
 
 
 def random_of_commit(of_what: str = "") -> Random:

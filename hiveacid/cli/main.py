@@ -72,12 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     use_one_heap()
-    parser = _parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    # The arguments of all commands take as long as the work of a short one.
+    named = [command for command in COMMANDS if command.name in words[:1]]
+    parser = _parser(named or COMMANDS)
     if "_ARGCOMPLETE" in os.environ:  # A shell completes a line.
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     if options.command is None:
         parser.print_help()
         return 0
@@ -85,11 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return {command.name: command for command in COMMANDS}[options.command].execute(options)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(choices: Sequence[Command]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in COMMANDS:
+    for command in choices:
         command.configure(
             commands.add_parser(command.name, help=command.help, description=command.description)
         )

@@ -11,13 +11,15 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-
-from pyiceberg.table import Table
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import CorruptFile, NewerRecord
 from hiveacid.records.store import Kind, Record, RecordStore
 from hiveacid.rules.location import Location, below
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 # Properties of a snapshot.
 RUN, ATTEMPT = "hiveacid.run", "hiveacid.attempt"
@@ -98,7 +100,7 @@ class Attempt:
                 storage.delete_file(f"{folder}/{file.path}")
         storage.delete_directory(folder)
 
-    def settle(self, table: Table, name: str) -> bool:
+    def settle(self, table: "Table", name: str) -> bool:
         """End or undo it by a later state of its table; return whether its outcome is known."""
         if self.is_newer:
             return False
@@ -112,7 +114,7 @@ class Attempt:
             return False
         return True
 
-    def is_part_of(self, table: Table) -> bool:
+    def is_part_of(self, table: "Table") -> bool:
         """Return whether a table has the snapshot, or, after that has expired, files of it."""
         snapshots, attempt_id = table.metadata.snapshots, str(self.id)
         if any(
@@ -134,7 +136,7 @@ class Attempt:
             for entry in manifest.fetch_manifest_entry(table.io)
         )
 
-    def _is_refused_by(self, table: Table, name: str, used_paths: Iterable[str]) -> bool:
+    def _is_refused_by(self, table: "Table", name: str, used_paths: Iterable[str]) -> bool:
         """Return whether the commit had no effect, and cannot have one after a state of a table."""
         if self.note is None or self.note.name != name:
             return False

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +52,7 @@ from hiveacid.metastore.txn.owner import find_open_transactions
 from hiveacid.progress import FAULT_VARIABLE
 from hiveacid.rules.names import TableRef
 from tests.airflow.conftest import SparkSubmit
+from tests.forks import died
 from tests.rows import rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -371,17 +371,6 @@ def test_a_killed_task_ends_its_transaction_and_is_tried_again(
     context["ti"].xcom_push = push
     assert run(HiveAcidUpdateOperator(task_id="t", job=job))["rows_updated"] == 1
     assert rows() == [(1, "x"), (2, "b")]
-
-
-def died(work: Callable[[], object]) -> None:
-    """Do some work in a process that is killed meanwhile."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("fault", ["write:kill:after", "commit:kill", "commit:kill:after"])

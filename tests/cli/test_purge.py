@@ -63,11 +63,6 @@ def with_leftovers(folders):
     return before
 
 
-@pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
 def test_nothing_of_this_package_remains_and_nothing_of_hive_is_touched(folders, hiveacid):
     before = with_leftovers(folders)
     with_them = folders.tree()

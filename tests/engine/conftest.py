@@ -1,6 +1,7 @@
 """Tables for tests that want any."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hiveacid.api.table import AcidTable
+from hiveacid.jobs.report import ScriptReport
 from hiveacid.jobs.run_options import Place
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.txn.transaction import Transaction
+from hiveacid.parser.script import to_script
 from hiveacid.rules.locks import Operation, Target
+from hiveacid.spark.run import run
 from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
@@ -39,6 +43,19 @@ def filled(
 def run_in() -> Place:
     """Where compactions run."""
     return "auto"
+
+
+@pytest.fixture
+def sql(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Callable[..., ScriptReport]:
+    """Run statements on Spark."""
+
+    def run_sql(text: str, run_token: str | None = None) -> ScriptReport:
+        script = replace(to_script(text, database), metastore=hms.options, run_token=run_token)
+        report = run(spark, script)
+        assert isinstance(report, ScriptReport)
+        return report
+
+    return run_sql
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Attempts of one run in the worker and on Spark: rows are changed once, whoever begins."""
 
-import os
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +17,7 @@ from hiveacid.spark.run import run
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from hiveacid.worker.run import change_rows
 from hiveacid.worker.script import joined_script, rest_of_script, run_script_in_worker
+from tests.forks import died
 from tests.rows import rows_of
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -43,17 +42,6 @@ def attempt(spark: SparkSession, client: MetastoreClient, job: UpdateJob, place:
     report = run(spark, job)
     assert isinstance(report, RunReport)
     return report
-
-
-def died(work: Callable[[], object]) -> None:
-    """Do some work in a process that is killed meanwhile."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("phase", ["publish", "commit"])

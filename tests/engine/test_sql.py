@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,29 +21,14 @@ from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift import idl_tables
-from hiveacid.parser.script import to_script
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
-from hiveacid.spark.run import run
 from tests.engine.acid_tables import ONLY_HIVE4, left_behind, rows_of
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 
 Sql = Callable[..., ScriptReport]
 Rows = Callable[[str], list[tuple]]
-
-
-@pytest.fixture
-def sql(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Sql:
-    """Run statements."""
-
-    def run_sql(text: str, run_token: str | None = None) -> ScriptReport:
-        script = replace(to_script(text, database), metastore=hms.options, run_token=run_token)
-        report = run(spark, script)
-        assert isinstance(report, ScriptReport)
-        return report
-
-    return run_sql
 
 
 @pytest.fixture

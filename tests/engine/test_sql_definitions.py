@@ -30,17 +30,6 @@ Sql = Callable[..., ScriptReport]
 
 
 @pytest.fixture
-def sql(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Sql:
-    def run_sql(text: str, run_token: str | None = None) -> ScriptReport:
-        script = replace(to_script(text, database), metastore=hms.options, run_token=run_token)
-        report = run(spark, script)
-        assert isinstance(report, ScriptReport)
-        return report
-
-    return run_sql
-
-
-@pytest.fixture
 def rows(sql: Sql, spark: SparkSession, hms: EmbeddedMetastore, database: str):
     """The rows of a table or a view, copied by a statement."""
 

@@ -14,15 +14,9 @@ from hiveacid.rules.names import SIDECAR_FILE
 from hiveacid.rules.notes import directory_note
 from hiveacid.storage.staging import StagedDirectories
 from hiveacid.storage.uploads import Upload, UploadedFile, Uploads
-from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 FINAL = "delta_0000001_0000001_0000"
-
-
-@pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
 
 
 @pytest.fixture

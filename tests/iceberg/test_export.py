@@ -18,7 +18,9 @@ from hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from hiveacid.iceberg.catalogs import checked_options
 from hiveacid.iceberg.guarded_catalog import DatabaseCatalog
+from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.progress import Phase, PhaseObserver
 from hiveacid.rules.names import TableRef
@@ -284,9 +286,16 @@ def test_an_empty_table_has_an_empty_snapshot(case: ExportCase) -> None:
     case.client.drop_table(table.ref)
 
 
-def test_the_job_is_validated(tmp_path: Path) -> None:
-    from hiveacid.jobs import IcebergExportJob
+def test_an_invalid_location_of_the_configuration_is_named_before_the_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "s3a//lake")
+    job = IcebergExportJob(target="a.b", table="a.c", catalog_options={"type": "rest"})
+    with pytest.raises(InvalidJob, match="Entry 1 of allowed_locations, 's3a//lake'"):
+        checked_options(job)
 
+
+def test_the_job_is_validated(tmp_path: Path) -> None:
     for fields in (
         {"table": "t"},
         {"table": ""},

@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.errors import AccessRefused, InvalidJob
-from hiveacid.iceberg.catalogs import checked_options
-from hiveacid.jobs.iceberg_job import IcebergExportJob
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.rules.location import AllowedLocations
 
@@ -66,15 +64,6 @@ def test_an_invalid_entry_is_named_before_anything_else(
     with pytest.raises(InvalidJob) as configured:
         MetastoreOptions.of(nothing_else_is_valid)
     assert entry in str(configured.value)
-
-
-def test_a_catalog_names_an_invalid_entry_before_its_own_options(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "s3a//lake")
-    job = IcebergExportJob(target="a.b", table="a.c", catalog_options={"type": "rest"})
-    with pytest.raises(InvalidJob, match="Entry 1 of allowed_locations, 's3a//lake'"):
-        checked_options(job)
 
 
 def test_an_unreadable_configuration_allows_nothing(

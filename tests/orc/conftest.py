@@ -1,11 +1,15 @@
 """The Spark of all tests, without settings that would disturb it in its own files."""
 
+from typing import TYPE_CHECKING
+
 import pytest
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
-def spark(spark: SparkSession) -> SparkSession:
+def spark(spark: "SparkSession") -> "SparkSession":
     ours = spark.newSession()
     # Spark would resolve the filters against the wrong columns of an ACID file.
     ours.conf.set("spark.sql.orc.filterPushdown", "false")

@@ -2,16 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.java_gateway import get_field, set_field
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TYPE = "struct<id:bigint,at:timestamp,more:array<timestamp>,st:struct<at:timestamp>>"
 _BATCH = 1000
 
 
 def write_timestamps(
-    spark: SparkSession, path: Path, timestamps: Sequence[tuple[int, int] | None], **options: object
+    spark: "SparkSession",
+    path: Path,
+    timestamps: Sequence[tuple[int, int] | None],
+    **options: object,
 ) -> None:
     """Write a flat file of `TYPE`, a row for each timestamp: seconds since 1970, and nanoseconds.
 
@@ -55,7 +61,7 @@ def write_timestamps(
     writer.close()
 
 
-def read_rows(spark: SparkSession, path: Path, first: int = 0) -> list[str]:
+def read_rows(spark: "SparkSession", path: Path, first: int = 0) -> list[str]:
     """The rows of a file from one on, which is sought by the row index, as the library prints them."""
     jvm = spark._jvm
     reader = jvm.org.apache.orc.OrcFile.createReader(

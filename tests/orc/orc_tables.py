@@ -2,7 +2,7 @@
 
 import io
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -37,47 +37,41 @@ SCHEMA = pa.schema(
 )
 
 
+# The value of a column, by a random number.
+_VALUES: dict[str, Callable[[int], object]] = {
+    "flag": lambda draw: draw % 2 == 0,
+    "tiny": lambda draw: draw % 97,
+    "number": lambda draw: draw,
+    "real": lambda draw: draw / 7,
+    "text": lambda draw: f"text {draw % 97}",
+    "blob": lambda draw: draw.to_bytes(8, "big"),
+    "day": lambda draw: date(1990, 1, 1) + timedelta(days=draw % 97),
+    "moment": lambda draw: datetime(2001, 2, 3) + timedelta(microseconds=draw),
+    "price": lambda draw: Decimal(draw % 10**9) / 100,
+    "tags": lambda draw: [None if k == 1 else f"tag {k}" for k in range(draw % 97 % 4)],
+    "counts": lambda draw: [
+        (f"key {k}", None if k == 2 else draw % 1000) for k in range(draw % 97 % 4)
+    ],
+    "place": lambda draw: {
+        "x": draw % 97,
+        "inner": {"names": [f"name {draw % 97}"] * (draw % 97 % 3)} if draw % 97 % 5 else None,
+    },
+}
+
+
 def table(rows: int, seed: int = 0, columns: list[str] | None = None) -> pa.Table:
     """Return random rows with about one null in eight values, at any depth."""
     random = np.random.default_rng(seed)
     draws = random.integers(0, 1 << 40, rows).tolist()
     nulls = random.integers(0, 8, (rows, len(SCHEMA))) == 0
 
-    def value(name: str, draw: int) -> object:
-        few = draw % 97
-        return {
-            "flag": draw % 2 == 0,
-            "tiny": few,
-            "number": draw,
-            "real": draw / 7,
-            "text": f"text {few}",
-            "blob": draw.to_bytes(8, "big"),
-            "day": date(1990, 1, 1) + timedelta(days=few),
-            "moment": datetime(2001, 2, 3) + timedelta(microseconds=draw),
-            "price": Decimal(draw % 10**9) / 100,
-            "tags": [None if k == 1 else f"tag {k}" for k in range(few % 4)],
-            "counts": [(f"key {k}", None if k == 2 else draw % 1000) for k in range(few % 4)],
-            "place": {
-                "x": few,
-                "inner": {"names": [f"name {few}"] * (few % 3)} if few % 5 else None,
-            },
-        }[name]
+    def values(name: str) -> pa.Array:
+        is_null = nulls[:, SCHEMA.get_field_index(name)].tolist()
+        value = _VALUES[name]
+        drawn = [None if null else value(draw) for draw, null in zip(draws, is_null, strict=True)]
+        return pa.array(drawn, SCHEMA.field(name).type)
 
-    names = columns or SCHEMA.names
-    return pa.table(
-        {
-            name: pa.array(
-                [
-                    None if null else value(name, draw)
-                    for draw, null in zip(
-                        draws, nulls[:, SCHEMA.get_field_index(name)].tolist(), strict=True
-                    )
-                ],
-                SCHEMA.field(name).type,
-            )
-            for name in names
-        }
-    )
+    return pa.table({name: values(name) for name in columns or SCHEMA.names})
 
 
 def flat_file(

@@ -5,7 +5,7 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import OutOfOrder, UnsupportedFile
@@ -19,6 +19,7 @@ from hiveacid.orc.row_keys.verify import verify_file
 from hiveacid.rules.row_id import encode_bucket
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read, row_ids, with_tail
+from tests.samples import examples
 
 BUCKET = encode_bucket(0)
 ROW_TYPES = OrcTail.read(flat_file(table(0))).types
@@ -57,7 +58,7 @@ def joined(files) -> io.BytesIO:
     block_sizes=st.tuples(*[st.sampled_from([64 << 10, 256 << 10])] * 4),
     stripe_size=st.sampled_from([64 << 10, 64 << 20]),
 )
-@settings(max_examples=20)
+@examples(20)
 def test_the_rows_of_all_files_follow_each_other(sizes, codec, block_sizes, stripe_size):
     tables = [table(size, seed) for seed, size in enumerate(sizes)]
     layouts = [

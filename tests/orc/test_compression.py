@@ -1,11 +1,12 @@
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.orc.format.compression import Codec, Compression
 from tests.orc.orc_tables import CODECS
+from tests.samples import examples
 
 PLAIN = st.one_of(st.binary(max_size=2000), st.binary(max_size=9).map(lambda data: data * 300))
 
@@ -21,7 +22,7 @@ def test_a_stream_is_read_back_and_its_positions_lead_to_its_bytes(codec, block_
 
 
 @given(PLAIN)
-@settings(max_examples=50)
+@examples(50)
 def test_lz4_of_the_library_is_read(plain):
     block = pa.compress(plain, "lz4_raw", asbytes=True)
     stream = (len(block) << 1).to_bytes(3, "little") + block

@@ -2,7 +2,7 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import UnsupportedFile
@@ -28,6 +28,7 @@ from tests.orc.orc_tables import (
     row_ids,
     table,
 )
+from tests.samples import examples
 
 ROW_TYPES = OrcTail.read(flat_file(table(0))).types
 BUCKETS = [encode_bucket(3), encode_bucket(3, 1), encode_bucket(3, 4095)]
@@ -57,7 +58,7 @@ def rows_of(write_id: int, rows) -> list[tuple[int, int, int]]:
     stride=st.sampled_from([0, 1, 7, 8, 1000]),
     block_size=st.sampled_from([64, 512, 256 << 10]),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_row_ids_are_read_back_and_the_rows_are_null(keys, codec, stride, block_size):
     file = delete_file(keys, codec=codec, stride=stride, block_size=block_size)
     found = read(file)
@@ -212,7 +213,7 @@ def events(rows, write_ids, bucket: int = BUCKETS[0]) -> Keys:
     chunk=st.integers(1, 20),
     stride=st.sampled_from([0, 7, 1000]),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_every_event_keeps_its_own_write_id(write_ids, chunk, stride):
     keys = events(range(len(write_ids)), write_ids)
     chunks = (keys[start : start + chunk] for start in range(0, len(keys), chunk))

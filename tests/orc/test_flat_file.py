@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
@@ -29,6 +29,7 @@ from tests.orc.orc_tables import (
     table,
     with_tail,
 )
+from tests.samples import examples
 
 BUCKET = encode_bucket(3)
 
@@ -98,7 +99,7 @@ def in_another_order(file: io.BytesIO) -> io.BytesIO:
     columns=st.lists(st.sampled_from(SCHEMA.names), min_size=1, max_size=4, unique=True),
     turned=st.booleans(),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_the_first_columns_of_several_files_are_read_back(
     sizes, first_row, seed, codec, stride, stripe_size, bloom_filters, columns, turned
 ):

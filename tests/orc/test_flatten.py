@@ -4,7 +4,7 @@ from datetime import date
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import dataset as ds
 
@@ -26,6 +26,7 @@ from tests.orc.orc_tables import (
     with_tail,
     without_row_index,
 )
+from tests.samples import examples
 
 FIELDS = {
     **{name: FieldId(name, number) for number, name in enumerate(SCHEMA.names, 1)},
@@ -91,7 +92,7 @@ def ids(schema: pa.Schema) -> list[int]:
     bloom_filters=st.booleans(),
     is_acid=st.booleans(),
 )
-@settings(max_examples=10)
+@examples(10)
 def test_a_flat_file_with_ids_has_the_rows(rows, codec, stripe_size, bloom_filters, is_acid):
     flats = [
         flat_file(table(n, n), codec, stripe_size=stripe_size, bloom_filters=bloom_filters)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -19,6 +19,7 @@ from hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
 from hiveacid.orc.row_keys import key_stream
 from hiveacid.orc.row_keys.key_stream import merge_keys, read_deletes, read_keys
 from hiveacid.orc.row_keys.keys import Keys
+from tests.samples import examples
 
 TABLES = Path(__file__).parents[1] / "data" / "tables"
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(-(1 << 31), (1 << 31) - 1))
@@ -67,7 +68,7 @@ def acid_file(events, stripe_size: int = 64 << 20, spell=str) -> io.BytesIO:
     rows=st.integers(1, 9),
     aborted=st.lists(st.integers(1, 6), max_size=2),
 )
-@settings(max_examples=300)
+@examples(300)
 def test_files_merge_into_the_first_valid_event_of_each_row(files, rows, aborted):
     merged = list(merge_keys([stream(events, rows) for events in files], aborted))
     valid = sorted({event for events in files for event in events if event[3] not in aborted})
@@ -105,7 +106,7 @@ def test_events_out_of_order_are_refused(pieces):
 
 
 @given(events=EVENTS, rows=st.integers(1, 9), spell=st.sampled_from([str, str.lower]))
-@settings(max_examples=30)
+@examples(30)
 def test_a_file_comes_in_pieces_of_its_rows(events, rows, spell):
     file = acid_file(events, spell=spell)
     pieces = list(read_keys(file, OrcTail.read(file), rows=rows))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -16,6 +16,7 @@ from hiveacid.orc.format.tail import OrcTail
 from hiveacid.orc.row_keys import key_stream
 from hiveacid.orc.row_keys.key_stream import Progression, read_keys, read_progressions, recognized
 from hiveacid.orc.row_keys.keys import Keys
+from tests.samples import examples
 
 TABLES = Path(__file__).parents[1] / "data" / "tables"
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -68,7 +69,7 @@ def decoded(source, tail: OrcTail) -> Keys:
     parts=st.tuples(*(columns(INT.filter(lambda n: abs(n) < 1 << 30)) for _ in range(5))),
     rows=st.integers(1, 700),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_files_of_the_library_have_the_keys_that_it_decodes(parts, rows):
     types = [pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int64()]
     file = acid_file(list(parts), types)

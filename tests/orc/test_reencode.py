@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -27,6 +27,7 @@ from hiveacid.orc.row_keys.verify import verify_file
 from tests.memory import peak_megabytes
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned, survivors, table
 from tests.orc.orc_tables import CODECS, read, row_ids, with_block_size, with_tail
+from tests.samples import examples
 
 
 def layout_of(file: io.BytesIO) -> Layout:
@@ -36,7 +37,7 @@ def layout_of(file: io.BytesIO) -> Layout:
 
 @pytest.mark.thorough
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_remaining_rows_are_neither_deleted_nor_aborted(data):
     files = []
     for number in range(data.draw(st.integers(1, 4))):

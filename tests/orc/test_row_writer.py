@@ -9,9 +9,8 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame
 
 from hiveacid.errors import BeyondArrow, UnsupportedFile
 from hiveacid.orc.copying.reencode import RowGroups, RowWriter, _parts_of
@@ -26,6 +25,7 @@ from hiveacid.rules.schema import row_struct
 from tests.orc.bucket_files import compact, inserts, planned, survivors
 from tests.orc.java_orc import read_rows
 from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, read, table
+from tests.samples import examples
 
 # All but timestamps, which other tests write.
 COLUMNS = [name for name in SCHEMA.names if name != "moment"]
@@ -136,7 +136,7 @@ def meaning(statistics: bytes) -> dict[int, object]:
     st.sampled_from([4 << 10, 256 << 10]),
 )
 @example(2, 185, 100, Codec.NONE, 4 << 10)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_rows_and_statistics_are_those_of_the_library(rows, seed, stride, codec, block_size):
     content = many_kinds(rows, seed)
     ours = written(content, codec, stride, block_size)
@@ -394,6 +394,6 @@ def test_searches_in_java_find_all_rows(spark, tmp_path):
         searched.where(condition).selectExpr(f"{number} as number", "count(*) as rows")
         for number, condition in enumerate(conditions)
     ]
-    found = dict(map(tuple, reduce(DataFrame.union, queries).collect()))
+    found = dict(map(tuple, reduce(type(searched).union, queries).collect()))
     assert [found[number] for number in range(len(conditions))] == list(counts)
     assert counts[0] == 1000

@@ -4,10 +4,10 @@ import io
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from hiveacid.orc.copying.assemble import Part, assemble
 from hiveacid.orc.copying.transplant import transplant
@@ -21,6 +21,9 @@ from hiveacid.rules.row_id import encode_bucket
 from hiveacid.rules.schema import row_struct
 from tests.orc.bucket_files import compact, planned
 from tests.orc.orc_tables import CODECS, group_starts, with_tail
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 5000
 STRIDE = 1000
@@ -50,7 +53,7 @@ HIVE_COLUMNS = [
 ]
 
 
-def flat_file(spark: SparkSession, folder: Path, **options: object) -> Path:
+def flat_file(spark: "SparkSession", folder: Path, **options: object) -> Path:
     """A flat file as Spark's writer leaves it."""
     rows = spark.range(0, ROWS, 1, 1).selectExpr(*_expressions())
     options = {name.replace("_", "."): str(value) for name, value in options.items()}
@@ -69,14 +72,14 @@ def _expressions() -> list[str]:
     return found
 
 
-def acid_file(spark: SparkSession, folder: Path, **options: object) -> Path:
+def acid_file(spark: "SparkSession", folder: Path, **options: object) -> Path:
     flat = flat_file(spark, folder / "flat", **options)
     with open(flat, "rb") as source, open(folder / "bucket_00001", "wb") as sink:
         transplant([source], sink, write_id=3, bucket=BUCKET, first_row=FIRST_ROW)
     return folder / "bucket_00001"
 
 
-def acid_rows(spark: SparkSession, file: Path, row: str, **options: str) -> DataFrame:
+def acid_rows(spark: "SparkSession", file: Path, row: str, **options: str) -> "DataFrame":
     schema = (
         "operation int, originalTransaction bigint, bucket int, rowId bigint, "
         f"currentTransaction bigint, row {row}"
@@ -84,13 +87,13 @@ def acid_rows(spark: SparkSession, file: Path, row: str, **options: str) -> Data
     return spark.read.schema(schema).options(**options).orc(str(file))
 
 
-def row_type(spark: SparkSession) -> str:
+def row_type(spark: "SparkSession") -> str:
     fields = spark.range(1).selectExpr(*_expressions()).schema.fields
     return f"struct<{','.join(f'{f.name}:{f.dataType.simpleString()}' for f in fields)}>"
 
 
 def read_back(
-    spark: SparkSession, file: Path, **options: str
+    spark: "SparkSession", file: Path, **options: str
 ) -> tuple[list[tuple[int, int, int]], list]:
     """The row ids and the rows that the Java library delivers."""
     rows = acid_rows(spark, file, row_type(spark), **options).collect()
@@ -98,7 +101,7 @@ def read_back(
     return [(row.originalTransaction, row.bucket, row.rowId) for row in rows], [r.row for r in rows]
 
 
-def search_options(spark: SparkSession, column: str, low: int, high: int) -> dict[str, str]:
+def search_options(spark: "SparkSession", column: str, low: int, high: int) -> dict[str, str]:
     """Read options that let ORC skip row groups that cannot hold values of a range."""
     jvm = spark._jvm
     sources = jvm.org.apache.spark.sql.sources
@@ -120,7 +123,7 @@ def search_options(spark: SparkSession, column: str, low: int, high: int) -> dic
 
 
 @pytest.fixture(scope="module")
-def expected(spark: SparkSession) -> list:
+def expected(spark: "SparkSession") -> list:
     return spark.range(0, ROWS, 1, 1).selectExpr(*_expressions()).collect()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -31,6 +31,7 @@ from tests.orc.timestamp_streams import (
     pair,
     timestamps_in_file,
 )
+from tests.samples import examples
 
 # Hive's type, Arrow's with timestamps as pairs, and how a value is made of timestamps.
 PLACES = {
@@ -101,7 +102,7 @@ timestamps = (
 
 @pytest.mark.thorough
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_every_timestamp_that_stays_is_the_one_that_was(data):
     files, rows = [], []
     for write_id in range(1, data.draw(st.integers(2, 4))):
@@ -164,7 +165,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
 
 @pytest.mark.thorough
 @given(st.lists(timestamps.filter(bool), min_size=1, max_size=20))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_statistics_reach_from_before_the_first_to_behind_the_last(found):
     file = planned(acid_timestamps([(each, None) for each in found] + [(None, None)], 1))
     _, new = compact([file], [(1, BUCKET, len(found))])

@@ -6,7 +6,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.errors import CorruptFile, UnsupportedFile
@@ -25,6 +25,7 @@ from tests.orc.orc_tables import (
     with_block_size,
     with_tail,
 )
+from tests.samples import examples
 
 BUCKET = encode_bucket(3)
 
@@ -47,7 +48,7 @@ def transplanted(file: io.BytesIO, write_id: int = 1, first_row: int = 0) -> io.
     bloom_filters=st.booleans(),
     columns=st.lists(st.sampled_from(SCHEMA.names), min_size=1, max_size=4, unique=True),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_rows_and_row_ids_are_read_back(
     sizes, first_row, seed, codec, stride, block_size, stripe_size, bloom_filters, columns
 ):

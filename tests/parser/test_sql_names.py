@@ -87,6 +87,7 @@ def test_the_scan_finds_other_places(code: str) -> None:
     assert [*other_places(code)]
 
 
+@pytest.mark.thorough
 def test_no_other_place_puts_quotes_around_a_name() -> None:
     files = [
         file

@@ -51,7 +51,7 @@ def newer_version(folder: Path, *, number: int = 2) -> Path:
         folder: The folder of the copy.
         number: The format of its obligations.
     """
-    ignored = ignore_patterns("__pycache__", "*.jar", "java", "cli/plans")
+    ignored = ignore_patterns("*.jar", "java", "cli/plans")
     copytree(Path(hiveacid.__file__).parent, folder / "hiveacid", ignore=ignored)
     for path in (folder / "hiveacid").rglob("*.py"):
         text = path.read_text()

@@ -10,14 +10,8 @@ from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.records.table_history import version_of
 from hiveacid.rules.names import Base
 from hiveacid.rules.write_ids import AsOf
-from tests.upkeep.acid_folders import AcidFolders
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
-
-
-@pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
 
 
 def created(folders):

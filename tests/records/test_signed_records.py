@@ -232,6 +232,7 @@ def test_a_record_without_its_signature_is_shown_and_not_obeyed(
 def test_a_copied_position_does_not_start_a_stream_of_another_table(
     warehouse: Warehouse, signing_key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    warehouse.create_source()
     stream = OfStream(warehouse)
     stream.write()
     shutil.copytree(stream.path.parent, warehouse.folder("u") / STREAM_PLACES / "clicks")

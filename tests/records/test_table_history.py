@@ -35,11 +35,6 @@ FILE_BYTES = len("no rows")
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 
-@pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
 def history(folders, **options):
     return table_history(folders.client, folders.ref, **options)
 

@@ -161,6 +161,7 @@ def test_a_certificate_of_a_newer_version_does_not_end_a_request(theirs: Place) 
         theirs.eraser.advance("half")
 
 
+@pytest.mark.thorough
 def test_an_unknown_condition_is_refused_without_another_format(
     client: MetastoreClient, tmp_path: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_an_unknown_condition_is_refused_without_another_format(
         assert "the unknown key 'condition'" in said, (kind, said)
 
 
+@pytest.mark.thorough
 def test_a_newer_version_continues_what_this_one_has_begun(
     client: MetastoreClient, newer: Path, tmp_path: Path
 ) -> None:

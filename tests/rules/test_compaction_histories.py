@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from hiveacid.errors import NothingToCompact
@@ -16,6 +16,7 @@ from hiveacid.rules.write_ids import (
     ValidTxnList,
     ValidWriteIdList,
 )
+from tests.samples import examples
 
 WRITES = ("insert", "delete", "update", "statements", "overwrite", "stream")
 WRITING = (
@@ -185,7 +186,7 @@ def is_delete(name):
 
 
 @pytest.mark.parametrize("rules", Rules)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rounds=st.lists(ROUNDS, min_size=3, max_size=8))
 def test_no_reader_sees_a_compaction(rules, rounds):
     table = Table(rules)

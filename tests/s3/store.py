@@ -7,8 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyspark
-
 from hiveacid.metastore.dev.embedded import free_port
 from hiveacid.metastore.dev.loopback import HOST
 from tests.deploy.software import jars, s3_store
@@ -72,6 +70,8 @@ class S3Store:
     @property
     def spark_settings(self) -> dict[str, str]:
         """Return the settings of Spark for reads and writes there."""
+        import pyspark  # Not every test starts Spark, and all know this file.
+
         settings = {f"spark.hadoop.{key}": value for key, value in self.hadoop.items()}
         # Ahead of Spark's own jars, where an older Netty would take the place of its own.
         own = {_artifact(jar) for jar in Path(pyspark.__file__).parent.glob("jars/*.jar")}

@@ -58,11 +58,6 @@ def states(folders):
     }
 
 
-@pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
 @REAL
 def test_a_request_succeeds_when_its_directories_are_gone(folders):
     old = [folders.insert(), folders.insert()]

@@ -27,11 +27,6 @@ NUM_THRESHOLD = "compactorthreshold.hive.compactor.delta.num.threshold"
 
 
 @pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
-@pytest.fixture
 def meter(client):
     return HealthMeter(client)
 

@@ -87,11 +87,6 @@ def age(hms, eventually):
 
 
 @pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
-@pytest.fixture
 def aborted(folders):
     """The directories of two writers that were aborted, before another one was not."""
     names = [folders.insert(commit=False) for _ in range(2)]

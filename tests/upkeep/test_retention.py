@@ -22,11 +22,6 @@ FILES = [WrittenFile("bucket_00000", 0, 7)]
 
 
 @pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
-@pytest.fixture
 def compacted(folders):
     """A table with two deltas and the base that they became; the names of all three."""
     return [folders.insert(), folders.insert(), folders.compact(Base(2))]

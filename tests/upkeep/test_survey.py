@@ -40,11 +40,6 @@ NUM_THRESHOLD = "compactorthreshold.hive.compactor.delta.num.threshold"
 
 
 @pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
-@pytest.fixture
 def parted(client, database):
     return AcidFolders.create(client, f"{database}.parted", ["p=1", "p=2"])
 

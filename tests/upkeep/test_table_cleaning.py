@@ -40,11 +40,6 @@ UNLOCK = idl.call("unlock", "1:UnlockRequest rqst")
 
 
 @pytest.fixture
-def folders(client, database):
-    return AcidFolders.create(client, f"{database}.t")
-
-
-@pytest.fixture
 def compacted(folders):
     """A table with two deltas and the base that they became; the names of all three."""
     return [folders.insert(), folders.insert(), folders.compact(Base(2))]

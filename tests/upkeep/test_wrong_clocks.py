@@ -23,11 +23,6 @@ CLOCKS = pytest.mark.parametrize(
 DRY_OR_NOT = pytest.mark.parametrize("dry_run", [True, False])
 
 
-@pytest.fixture
-def folders(client: MetastoreClient, database: str) -> AcidFolders:
-    return AcidFolders.create(client, f"{database}.t")
-
-
 def replaced(
     folders: AcidFolders,
     *,

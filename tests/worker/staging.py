@@ -1,4 +1,4 @@
-"""A table with changes that are staged, and an empty one."""
+"""A table with changes that are staged, and a table that they read."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ Row = tuple[Any, ...]
 
 
 class Warehouse:
-    """A table and an empty one, with the changes of them."""
+    """A table t with its changes, and a table u that some of them read."""
 
     def __init__(self, client: MetastoreClient, database: str) -> None:
         self.client, self.database = client, database
@@ -53,6 +53,9 @@ class Warehouse:
     def create(self, layout: str) -> None:
         values = ", ".join(map(str, BEFORE))
         self.sql(f"{LAYOUTS[layout]}; INSERT INTO t VALUES {values}")
+
+    def create_source(self) -> None:
+        """Create the table u, which merges read."""
         self.sql(f"CREATE TABLE u (id int, v string, k int); INSERT INTO u {NEW.sql}")
 
     def job(self, job: Job, **changes: Any) -> Any:

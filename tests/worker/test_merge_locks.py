@@ -14,17 +14,15 @@ from hiveacid.progress import Phase
 from hiveacid.rules.names import TableRef
 from hiveacid.worker.run import change_rows
 from tests.observers import At
-
-pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+from tests.worker.staging import BOTH, FAKE4
 
 TABLES = """
     CREATE TABLE t (id int, v string) PARTITIONED BY (k int);
     CREATE TABLE u (id int, v string, k int);
     INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3);
     INSERT INTO u VALUES (2, 'B', 2), (7, 'D', 4);
-    CREATE TABLE wide (id int, v string, k bigint);
-    INSERT INTO wide SELECT * FROM u;
 """
+WIDE = "CREATE TABLE wide (id int, v string, k bigint); INSERT INTO wide SELECT * FROM u"
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 OF_SOURCE = ["k=2", "k=4"]
 
@@ -67,6 +65,7 @@ def tables(client: MetastoreClient, database: str) -> Tables:
     return Tables(client, database)
 
 
+@FAKE4
 @pytest.mark.parametrize(
     ("source", "on", "clauses", "locked"),
     [
@@ -86,6 +85,8 @@ def tables(client: MetastoreClient, database: str) -> Tables:
 def test_the_locks_are_those_of_the_explanation(
     tables: Tables, capsys: Any, source: str, on: str, clauses: str, locked: list[str | None]
 ) -> None:
+    if source == "wide":
+        tables._run(WIDE)
     statement = f"MERGE INTO t USING {source} s ON {on} {clauses}"
     explained = tables.explained(statement, capsys.readouterr)
     if "if its types allow it" not in explained:
@@ -94,6 +95,7 @@ def test_the_locks_are_those_of_the_explanation(
     assert tables.locked(statement) == locked
 
 
+@BOTH
 def test_a_source_that_gets_other_partitions_before_the_lock_locks_the_table(
     tables: Tables,
 ) -> None:

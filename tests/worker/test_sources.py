@@ -8,8 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pandas
-import polars
 import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
@@ -418,6 +416,9 @@ def test_lines_are_read_some_at_a_time(
 
 
 def test_rows_of_a_program() -> None:
+    import pandas
+    import polars
+
     text = pa.array(["a", "b", None]).dictionary_encode()
     given = pa.table(
         {

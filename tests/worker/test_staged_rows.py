@@ -25,6 +25,8 @@ def test_the_rows_of_a_staged_change_are_those_that_it_changes(
     warehouse: Warehouse, layout: str, kind: str
 ) -> None:
     warehouse.create(layout)
+    if kind == "merge":
+        warehouse.create_source()
     staged = warehouse.stage(changes(warehouse.t)[kind][0])
     before = warehouse.rows()
     with AcidTable(warehouse.t, warehouse.client.options, run_in="worker") as table:
