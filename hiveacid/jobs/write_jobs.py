@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import ClassVar, get_args
+from typing import ClassVar, TypedDict, get_args
 
 from hiveacid.errors import EmptySource, InvalidJob, UserError
 from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
@@ -275,6 +275,16 @@ class InsertJob(SourceJob):
             raise InvalidJob("dynamic and partitions exclude each other; name all keys in one.")
 
 
+class InsertOptions(TypedDict, total=False):
+    """The fields of ``InsertJob`` that are options of a call in Python."""
+
+    by_position: bool
+    columns: Sequence[str] | None
+    static: PartitionSpec | None
+    merge_schema: bool
+    exclude: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateJob(RowJob):
     """Change rows in place.
@@ -370,6 +380,15 @@ class DeleteJob(RowJob):
         _validate_condition(self, "DELETE FROM")
 
 
+class RowOptions(TypedDict, total=False):
+    """The fields of ``UpdateJob`` and ``DeleteJob`` that are options of a call in Python."""
+
+    all_rows: bool
+    inputs: Mapping[str, Input]
+    target_alias: str
+    trusted: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreJob(RowJob):
     """Write a new version of a table that is equal to an earlier one.
@@ -450,6 +469,17 @@ class MergeJob(SourceJob):
             require_alias(getattr(self, name), name)
         if self.source_alias.lower() == self.target_alias.lower():
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
+
+
+class MergeOptions(TypedDict, total=False):
+    """The fields of ``MergeJob`` that are options of a call in Python."""
+
+    source_alias: str
+    target_alias: str
+    merge_schema: bool
+    exclude: Sequence[str]
+    params: Parameters
+    trusted: bool
 
 
 def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
