@@ -13,15 +13,18 @@ from hiveacid.jobs.checks import (
     Absent,
     Apart,
     Balanced,
+    Check,
     Fresh,
     Keys,
     NoRows,
+    QueryCheck,
     References,
     Repeated,
     Returned,
     TooOld,
     Unique,
 )
+from hiveacid.jobs.job import accesses_of
 from hiveacid.jobs.sources import BatchSource, TableSource
 from hiveacid.writes.sums import part_of_sum, parts_of_sums, sum_of
 
@@ -116,6 +119,24 @@ def test_checks_are_of_written_rows_or_of_tables() -> None:
     query = NoRows(sql="SELECT 1", inputs={"x": BatchSource("D.O")}).meaning("d.t")
     assert isinstance(query, Returned)
     assert query.query.inputs == {"new_rows": written, "x": BatchSource("d.o")}
+
+
+EXAMPLES: dict[type[Check], QueryCheck] = {
+    Unique: Unique(columns=["a"]),
+    References: References(columns=["a"], to="d.o", to_columns=["b"]),
+    Fresh: Fresh(column="at", within_hours=2),
+    Balanced: Balanced(totals={"d.t": "x", "d.u": "y"}),
+    NoRows: NoRows(sql="SELECT 1 FROM o", inputs={"o": TableSource("d.o")}),
+}
+
+
+def test_each_table_of_a_meaning_is_an_access_of_its_check() -> None:
+    """Otherwise a job would read tables that its user may not read."""
+    kinds = {kind for kind in Check.kinds() if issubclass(kind, QueryCheck)}
+    assert kinds == set(EXAMPLES)
+    for check in EXAMPLES.values():
+        named_tables = {access.table for access in accesses_of(check.meaning("d.t"))}
+        assert named_tables == {access.table for access in accesses_of(check)}
 
 
 def test_the_newest_value_is_too_old() -> None:
