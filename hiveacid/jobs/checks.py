@@ -176,9 +176,6 @@ class RowCount(Check):
                 raise InvalidJob(f"{subject} has a negative bound, or one above the other.")
 
 
-# Checks of single rows
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCheck(Check):
     """Base of the checks that each row satisfies or violates by itself.
@@ -472,9 +469,6 @@ class Returned:
 
 
 Meaning = Repeated | Absent | TooOld | Apart | Returned
-
-
-# Checks of several rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -532,9 +532,6 @@ def _require_partitions(partitions: Sequence[PartitionSpec], subject: str = "par
             raise InvalidJob(f"{where} is there twice.")
 
 
-# Job that changes several tables in one transaction
-
-
 # Options of the whole transaction only.
 _COMMON = (
     "metastore",

@@ -125,9 +125,6 @@ def _source(
     return partial(source_of, source=source, params={}, shared=inputs)
 
 
-# Changes of rows in this process, without Spark
-
-
 # The jobs that may run here.
 ChangeJob = RowJob | TransactionJob
 
