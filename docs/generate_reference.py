@@ -40,6 +40,10 @@ WORKER_PAGE = FOLDER.parent / "worker.md"
 # The table of expressions is between these lines of that page.
 EXPRESSIONS = "<!-- Written by docs/generate_reference.py from hiveacid/worker/expressions.py. -->"
 END_OF_EXPRESSIONS = "<!-- End of the expressions. -->"
+CHECKS_PAGE = FOLDER.parent / "checks.md"
+# The table of kinds of checks is between these lines of that page.
+CHECKS = "<!-- Written by docs/generate_reference.py from hiveacid/jobs/checks.py. -->"
+END_OF_CHECKS = "<!-- End of the kinds. -->"
 DBT_PAGE = FOLDER.parent / "dbt.md"
 # The table of suites that do not apply is between these lines of that page.
 SUITES = "<!-- Written by docs/generate_reference.py from dbt/acceptance/not_applicable.py. -->"
@@ -96,6 +100,7 @@ def main() -> None:
         (SQL_PAGE, with_statements),
         (METRICS_PAGE, with_metrics),
         (WORKER_PAGE, with_expressions),
+        (CHECKS_PAGE, with_checks),
         (ERRORS_PAGE, with_statuses),
         (DBT_PAGE, with_suites),
         (PLATFORMS_PAGE, with_private_members),
@@ -141,6 +146,16 @@ def with_expressions(page: str) -> str:
     rows = [f"| {name} | {values} |" for name, values in SUBSET.items()]
     table = "\n".join(["| Expression | |", "|---|---|", *rows])
     return _between(page, EXPRESSIONS, END_OF_EXPRESSIONS, table)
+
+
+def with_checks(page: str) -> str:
+    """Return the page on checks with the table of their kinds."""
+    from hiveacid.jobs.checks import Check
+
+    kinds = [(kind.__name__, inspect.getdoc(kind) or "") for kind in Check.kinds()]
+    rows = [f"| `{name}` | {text.splitlines()[0].rstrip('.')} |" for name, text in kinds]
+    table = "\n".join(["| Kind | Content |", "|---|---|", *rows])
+    return _between(page, CHECKS, END_OF_CHECKS, table)
 
 
 def with_statuses(page: str) -> str:

@@ -48,6 +48,12 @@ def test_the_page_on_the_worker_lists_its_expressions(generator: ModuleType) -> 
     assert page.count("date_add") == 1
 
 
+def test_the_page_on_checks_lists_their_kinds(generator: ModuleType) -> None:
+    page = generator.CHECKS_PAGE.read_text()
+    assert generator.with_checks(page) == page, "run `make docs`"
+    assert "| `NotNull` | Columns without nulls |" in page
+
+
 def test_the_page_on_platforms_lists_private_members_of_spark(generator: ModuleType) -> None:
     page = generator.PLATFORMS_PAGE.read_text()
     assert generator.with_private_members(page) == page, "run `make docs`"

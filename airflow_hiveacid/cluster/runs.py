@@ -1,4 +1,4 @@
-"""One run of a job whose driver is in the cluster, as seen from a worker or a triggerer."""
+"""One run of a job, its driver here or in a cluster, as seen from a worker or a triggerer."""
 
 import os
 import tempfile

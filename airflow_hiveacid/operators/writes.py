@@ -246,9 +246,6 @@ class HiveAcidDiscardOperator(_HiveAcidStagedOperator[DiscardJob]):
     asset_events = has_lineage = False
 
 
-# HiveAcidStreamOperator: a StreamJob as an Airflow task
-
-
 class HiveAcidStreamOperator(HiveAcidJobOperator[StreamJob]):
     """Writes a stream into tables, exactly once: each micro-batch is one transaction.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from hiveacid.api.engines import Batches, Engines
 from hiveacid.api.rows import Rows, batch_of, column_names
@@ -11,12 +11,15 @@ from hiveacid.errors import UnknownColumn
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.fields import Parameters, require_list
 from hiveacid.jobs.job import ScriptedJob
-from hiveacid.jobs.sources import BatchSource, Input, Source
+from hiveacid.jobs.sources import BatchSource, Source
 from hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
+    InsertOptions,
     MergeJob,
+    MergeOptions,
     PartitionSpec,
+    RowOptions,
     UpdateJob,
 )
 from hiveacid.rules.merge import (
@@ -40,36 +43,6 @@ Version = int | datetime | str
 _BATCH = "the given rows"
 
 R = TypeVar("R")
-
-
-class InsertOptions(TypedDict, total=False):
-    """Fields of ``InsertJob``."""
-
-    by_position: bool
-    columns: Sequence[str] | None
-    static: PartitionSpec | None
-    merge_schema: bool
-    exclude: Sequence[str]
-
-
-class RowOptions(TypedDict, total=False):
-    """Fields of ``UpdateJob`` and ``DeleteJob``."""
-
-    all_rows: bool
-    inputs: Mapping[str, Input]
-    target_alias: str
-    trusted: bool
-
-
-class MergeOptions(TypedDict, total=False):
-    """Fields of ``MergeJob``."""
-
-    source_alias: str
-    target_alias: str
-    merge_schema: bool
-    exclude: Sequence[str]
-    params: Parameters
-    trusted: bool
 
 
 class TableChanges(Generic[R]):
@@ -116,8 +89,7 @@ class TableChanges(Generic[R]):
             rows: The rows; their values must fit. Missing columns get their default value, or null.
             partitions: The partitions that can be written, if known: writers of other partitions
                 need not wait. A single partition also gives its values to the rows.
-            options: ``by_position``, ``columns``, ``static``, ``merge_schema``, and ``exclude``; see
-                ``InsertJob``.
+            options: Other fields of ``InsertJob``, such as ``by_position`` and ``merge_schema``.
         """
         return self._insert(rows, partitions=partitions, **options)
 
@@ -196,7 +168,7 @@ class TableChanges(Generic[R]):
             set: Column to expression, each in SQL or as a column of PySpark.
             where: A condition, likewise, which only ``all_rows=True`` replaces.
             params: The values of parameters: ``{"id": 7}`` for ``:id``.
-            options: ``all_rows``, ``inputs``, ``target_alias``, and ``trusted``; see ``UpdateJob``.
+            options: Other fields of ``UpdateJob``, such as ``all_rows`` and ``inputs``.
         """
         return self._change(UpdateJob, where, params, options, set=set)
 
@@ -218,8 +190,7 @@ class TableChanges(Generic[R]):
             source: The rows to compare with; evaluated once.
             on: The condition for matching a source row with a target row, in SQL or as a PySpark
                 column.
-            options: ``source_alias``, ``target_alias``, ``merge_schema``, ``exclude``, ``params``,
-                and ``trusted``; see ``MergeJob``.
+            options: Other fields of ``MergeJob``, such as ``source_alias`` and ``params``.
         """
         source, batches = _given(source)
         job = MergeJob(

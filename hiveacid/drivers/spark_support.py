@@ -21,10 +21,15 @@ _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")
 def require_supported_spark(version: str, where: str) -> str | None:
     """Refuse an unsupported version of Spark.
 
-    :param version: The version, for example "3.5.9".
-    :param where: The place of this Spark, for the message.
-    :return: A warning if the version is newer than those that are tested.
-    :raises SoftwareMissing: The version is unsupported.
+    Args:
+        version: The version, for example "3.5.9".
+        where: The place of this Spark, for the message.
+
+    Returns:
+        A warning if the version is newer than those that are tested.
+
+    Raises:
+        SoftwareMissing: The version is unsupported.
     """
     parts = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if not OLDEST <= parts < REFUSED:
@@ -74,9 +79,12 @@ def require_supported_packages() -> None:
 def installed_spark(program: str, environment: Mapping[str, str]) -> tuple[str, Path] | None:
     """Find the version and the folder of the Spark that a program belongs to, without Java.
 
-    :param program: The name or the path of spark-submit.
-    :param environment: The variables that it runs with.
-    :return: The version and the folder; None if the folder of its jars cannot be found.
+    Args:
+        program: The name or the path of spark-submit.
+        environment: The variables that it runs with.
+
+    Returns:
+        The version and the folder; None if the folder of its jars cannot be found.
     """
     for home in _homes(program, environment):
         for jar in sorted((home / "jars").glob("spark-core_*.jar")):

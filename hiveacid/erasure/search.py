@@ -23,18 +23,14 @@ from hiveacid.orc.format.streams import StreamKind, StripeFooter
 from hiveacid.orc.format.tail import OrcTail
 from hiveacid.records.erasures import HeldFile, now_text
 from hiveacid.records.staged_changes import LARGEST_MANIFEST
+from hiveacid.records.store import table_folders
 from hiveacid.rules.location import Location
 from hiveacid.rules.names import (
     ACID_VERSION_FILE,
-    CONSUMER_CURSORS,
     FLUSH_LENGTH_SUFFIX,
     METADATA_FILE,
-    MIRROR_NOTES,
     READER_NOTE_FILE,
-    RUN_NOTES,
     SIDECAR_FILE,
-    STAGED_CHANGES,
-    STREAM_PLACES,
     UNFINISHED_PREFIX,
     VIEW_REPORTS,
     Base,
@@ -50,9 +46,6 @@ from hiveacid.tables.scan.orc_file import OrcFile
 from hiveacid.tables.scan.times import Int64s
 
 _SIDE_FILES = frozenset({ACID_VERSION_FILE, METADATA_FILE, SIDECAR_FILE, READER_NOTE_FILE})
-_NOTE_FOLDERS = frozenset(
-    {RUN_NOTES, STREAM_PLACES, CONSUMER_CURSORS, MIRROR_NOTES, STAGED_CHANGES, VIEW_REPORTS}
-)
 _ORC, _CHECKSUM = b"ORC", b"crc\0"
 _MOST_SEARCHES = 3
 # Of the rows of a column in a stripe.
@@ -233,7 +226,7 @@ class TableSearch:
         if plain.endswith(FLUSH_LENGTH_SUFFIX):
             return ""
         is_beside = any(name in plain for name in _SIDE_FILES)
-        is_note = not _NOTE_FOLDERS.isdisjoint(path.split("/"))
+        is_note = not {VIEW_REPORTS, *table_folders()}.isdisjoint(path.split("/"))
         if not (is_beside or is_note) or listing.sizes[path] > LARGEST_MANIFEST:
             return _UNKNOWN
         content = listing.storage.read_small(path, LARGEST_MANIFEST)

@@ -4,10 +4,13 @@ A check tests the rows that a job writes, or with ``whole_table`` all rows of a 
 after the commit. Like a CHECK constraint, the condition of a row is not violated by a null.
 """
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import ClassVar, Literal, get_args
 
 from hiveacid.errors import InvalidJob
@@ -25,7 +28,13 @@ from hiveacid.jobs.fields import (
     require_table,
     require_text,
 )
-from hiveacid.jobs.sources import Input, require_inputs
+from hiveacid.jobs.sources import (
+    BatchSource,
+    Input,
+    QuerySource,
+    TableSource,
+    require_inputs,
+)
 from hiveacid.rules.sql_names import quoted
 
 Severity = Literal["error", "warn", "quarantine"]
@@ -119,7 +128,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCount(Check):
-    """Number of rows, between two bounds.
+    """Number of rows, between two bounds, or beside the mean of earlier versions.
 
     Attributes:
         of: "written" rows are the inserted and the updated ones; "table" counts all rows of the
@@ -165,9 +174,6 @@ class RowCount(Check):
         for low, high in ((self.min, self.max), ratios):
             if (low or 0) < 0 or (low is not None and high is not None and low > high):
                 raise InvalidJob(f"{subject} has a negative bound, or one above the other.")
-
-
-# Checks of single rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,7 +382,93 @@ class Holds(RowCheck):
         require_parameters(self.params, [self.sql], f"{subject}.params")
 
 
-# Checks of several rows; ``hiveacid.plan.checks`` has their meaning
+# The meanings of checks of several rows: an engine reads the rows, evaluates, and matches the keys
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The values of some columns of each row, but of no row with a null in one of them.
+
+    Two keys are equal if SQL says so of their values, which Spark converts to one type: 0.0 equals
+    -0.0, and NaN equals itself.
+
+    Attributes:
+        rows: The rows.
+        columns: The columns.
+    """
+
+    rows: Input
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Each different key of several rows violates the check."""
+
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Each row whose key is not among the known ones violates the check."""
+
+    keys: Keys
+    known: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class TooOld:
+    """The newest value violates the check if it is too old.
+
+    Attributes:
+        rows: The rows.
+        column: The column of dates, which are their midnights, or of times in UTC.
+        within_hours: The largest permitted age.
+    """
+
+    rows: Input
+    column: str
+    within_hours: float
+
+    def is_violated(self, newest: datetime | None) -> bool:
+        """Whether the newest value is too old; a column without values is not."""
+        oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=self.within_hours)
+        return newest is not None and newest < oldest
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Sums violate the check if one of them is too far from the first one.
+
+    A sum is exact, whatever the order and the number of its values, and rounded once if these are
+    floats. Nulls are left out, so that a sum of nothing is 0.
+
+    Attributes:
+        totals: The rows and the expression of each sum, by names to show.
+        tolerance: The largest permitted distance.
+    """
+
+    totals: Mapping[str, tuple[Input, str]]
+    tolerance: float
+
+    def is_violated(self, sums: Sequence[int | Decimal | float]) -> bool:
+        """Whether the sums are too far apart; NaN and infinity are so of every number."""
+        if any(isinstance(sum, float) for sum in sums):
+            first, *other_sums = map(float, sums)
+            return not all(abs(first - other_sum) <= self.tolerance for other_sum in other_sums)
+        exact, *exact_sums = map(Fraction, sums)
+        limit = Fraction(str(self.tolerance)) if math.isfinite(self.tolerance) else None
+        return limit is not None and any(abs(exact - exact_sum) > limit for exact_sum in exact_sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Each row that a query returns violates the check."""
+
+    query: QuerySource
+
+
+Meaning = Repeated | Absent | TooOld | Apart | Returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +485,17 @@ class QueryCheck(Check):
     def reads_table(self) -> bool:
         """Whether all rows of the table are checked."""
         return self.whole_table
+
+    def meaning(self, table: str) -> Meaning:
+        """Return the meaning, which both engines evaluate.
+
+        Args:
+            table: The full name of the table whose rows are checked.
+        """
+        raise NotImplementedError
+
+    def _rows(self, table: str) -> Input:
+        return TableSource(table) if self.whole_table else BatchSource(table.lower())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,6 +517,10 @@ class Unique(QueryCheck):
     def columns_needed(self) -> Sequence[str]:
         """The columns."""
         return self.columns
+
+    def meaning(self, table: str) -> Repeated:
+        """No key is repeated."""
+        return Repeated(Keys(self._rows(table), self.columns))
 
     def _validate_own(self, subject: str) -> None:
         _require_columns(self.columns, subject)
@@ -451,6 +558,11 @@ class References(QueryCheck):
         """The columns of the other table, by its name."""
         return {self.to: tuple(self.to_columns or self.columns)}
 
+    def meaning(self, table: str) -> Absent:
+        """No key is absent from the other table."""
+        known_keys = Keys(TableSource(self.to), self.to_columns or self.columns)
+        return Absent(Keys(self._rows(table), self.columns), known_keys)
+
     def _about(self) -> str:
         return f"{', '.join(self.columns)} in {self.to}"
 
@@ -482,10 +594,9 @@ class Fresh(QueryCheck):
         """The column."""
         return (self.column,)
 
-    @property
-    def oldest(self) -> datetime:
-        """The oldest permitted value at this moment, in UTC."""
-        return datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=self.within_hours)
+    def meaning(self, table: str) -> TooOld:
+        """The newest value is not too old."""
+        return TooOld(self._rows(table), self.column, self.within_hours)
 
     def _validate_own(self, subject: str) -> None:
         require_text(self.column, f"{subject}.column")
@@ -515,6 +626,11 @@ class Balanced(QueryCheck):
     def tables_written(self) -> tuple[str, ...]:
         """All tables."""
         return tuple(self.totals)
+
+    def meaning(self, table: str) -> Apart:
+        """No sum is too far from the first one."""
+        totals = {name: (self._rows(name), text) for name, text in self.totals.items()}
+        return Apart(totals, self.tolerance)
 
     def _about(self) -> str:
         return ", ".join(f"{name}: {text}" for name, text in self.totals.items())
@@ -555,6 +671,15 @@ class NoRows(QueryCheck):
     inputs: Mapping[str, Input] = field(default_factory=dict)
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
+
+    def meaning(self, table: str) -> Returned:
+        """The query returns no row."""
+        inputs = {
+            view: BatchSource(source.name.lower()) if isinstance(source, BatchSource) else source
+            for view, source in self.inputs.items()
+        }
+        inputs = {NEW_ROWS: self._rows(table), **inputs}
+        return Returned(QuerySource(self.sql, inputs, params=self.params, trusted=self.trusted))
 
     def _about(self) -> str:
         return self.sql

@@ -558,9 +558,6 @@ def require_column_name(name: str) -> None:
         )
 
 
-# ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE, as one job
-
-
 PartitionAction = Literal["add", "drop", "repair"]
 
 
@@ -615,9 +612,6 @@ class PartitionsJob(CatalogJob):
             for comparison in clause:
                 require_text(comparison.key, "partitions: a key")
                 require_choice(comparison.operator, list(OPERATORS), "partitions: an operator")
-
-
-# Job that creates a table from the result of a query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -702,9 +696,6 @@ class CreateTableAsJob(TableLayout):
 _ANY = "\0"
 
 
-# CREATE and ALTER VIEW as a job
-
-
 ViewMode = Literal["create", "create_if_missing", "replace", "alter"]
 
 
@@ -770,9 +761,6 @@ class CreateViewJob(ScriptedJob):
         view_name = TableRef.parse(self.target).full_name
         if view_name in [name.lower() for name in self.reads]:
             raise InvalidJob(f"The view {view_name} would read itself.")
-
-
-# ANALYZE TABLE as a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -370,9 +370,6 @@ def _is_location(warehouse: str) -> bool:
     return ":/" in warehouse or warehouse.startswith("/")
 
 
-# Job that makes a table follow another one
-
-
 def mirror_job(
     table: str, target: str, keys: Sequence[str], *, start_version: str = "0"
 ) -> MergeJob:

@@ -1,4 +1,4 @@
-"""Jobs for the maintenance of one table: compaction of its partitions, and cleaning."""
+"""Jobs for the maintenance of one table or many: compaction of partitions, and cleaning."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Report of a run: the result of the Spark application, and the operator's XCom value."""
+"""Reports of runs, also of analyses and scripts: results of jobs, and XCom values of operators."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -498,9 +498,6 @@ class CleanReport(Report):
     txn_id: int | None = None
 
 
-# Results of an analysis of a table
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzedColumn:
     """Stored statistics of a column.
@@ -589,9 +586,6 @@ class AnalyzeReport(Report):
         return [
             f"No statistics of the column {name}: {reason}." for name, reason in reasons.items()
         ]
-
-
-# Results of a script, by statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import ClassVar, get_args
+from typing import ClassVar, TypedDict, get_args
 
 from hiveacid.errors import EmptySource, InvalidJob, UserError
 from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
@@ -275,6 +275,16 @@ class InsertJob(SourceJob):
             raise InvalidJob("dynamic and partitions exclude each other; name all keys in one.")
 
 
+class InsertOptions(TypedDict, total=False):
+    """The fields of ``InsertJob`` that are options of a call in Python."""
+
+    by_position: bool
+    columns: Sequence[str] | None
+    static: PartitionSpec | None
+    merge_schema: bool
+    exclude: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateJob(RowJob):
     """Change rows in place.
@@ -370,6 +380,15 @@ class DeleteJob(RowJob):
         _validate_condition(self, "DELETE FROM")
 
 
+class RowOptions(TypedDict, total=False):
+    """The fields of ``UpdateJob`` and ``DeleteJob`` that are options of a call in Python."""
+
+    all_rows: bool
+    inputs: Mapping[str, Input]
+    target_alias: str
+    trusted: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreJob(RowJob):
     """Write a new version of a table that is equal to an earlier one.
@@ -452,6 +471,17 @@ class MergeJob(SourceJob):
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
 
 
+class MergeOptions(TypedDict, total=False):
+    """The fields of ``MergeJob`` that are options of a call in Python."""
+
+    source_alias: str
+    target_alias: str
+    merge_schema: bool
+    exclude: Sequence[str]
+    params: Parameters
+    trusted: bool
+
+
 def require_names(merge_schema: bool, exclude: Sequence[str]) -> None:
     """Raise InvalidJob if an insert by position has an option that finds columns by name."""
     for option, option_value in (("merge_schema", merge_schema), ("exclude", exclude)):
@@ -500,9 +530,6 @@ def _require_partitions(partitions: Sequence[PartitionSpec], subject: str = "par
             raise InvalidJob(f"{where} has an empty value; None is the null partition.")
         if spec in specs[:index]:
             raise InvalidJob(f"{where} is there twice.")
-
-
-# Job that changes several tables in one transaction
 
 
 # Options of the whole transaction only.

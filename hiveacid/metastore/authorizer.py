@@ -22,11 +22,14 @@ _SESSION_USER: ContextVar[str | None] = ContextVar("session_user", default=None)
 def require_access(user: str, accesses: Iterable[Access]) -> None:
     """Ask the authorizer for every access; without an authorizer all are allowed.
 
-    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, ``spark:NAME`` for
-        the user of a session on a server of Spark, or ``os:NAME`` for a user of the operating system.
-    :param accesses: The accesses, at least one.
-    :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails; or there is no
-        access that it could decide on.
+    Args:
+        user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, ``spark:NAME`` for the user
+            of a session on a server of Spark, or ``os:NAME`` for a user of the operating system.
+        accesses: The accesses, at least one.
+
+    Raises:
+        AccessRefused: The authorizer refuses one, cannot be imported, or fails; or there is no
+            access that it could decide on.
     """
     access_list = tuple(accesses)
     if not access_list:
@@ -73,7 +76,8 @@ def authorizer_path() -> str:
 def user_of(dag_id: str) -> str:
     """Name the user that a task acts for: its DAG, as every task of it has the same rights.
 
-    :param dag_id: The DAG.
+    Args:
+        dag_id: The DAG.
     """
     return f"dag:{dag_id}"
 
@@ -82,7 +86,8 @@ def user_of(dag_id: str) -> str:
 def acting_for(session_user: str | None) -> Iterator[None]:
     """Let the program act for the user of a session on a server of Spark, in this thread.
 
-    :param session_user: The user; None for the program's own.
+    Args:
+        session_user: The user; None for the program's own.
     """
     token = _SESSION_USER.set(session_user)
     try:

@@ -162,9 +162,6 @@ def repair_job(statement: SqlStatement) -> PartitionsJob:
     return PartitionsJob(target=target, action="repair")
 
 
-# CREATE and ALTER VIEW as jobs
-
-
 def view_job(statement: SqlStatement) -> CreateViewJob:
     """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] ..., or ALTER VIEW ... AS a query."""
     words = Words(statement)

@@ -24,17 +24,19 @@ _SETTLED = frozenset(
 )
 
 
-def fields_of(job: Job, *names: str) -> dict[str, Any]:
+def fields_of(job: Job, *names: str, part: type[Any] | None = None) -> dict[str, Any]:
     """Return the values of fields by their names.
 
     Args:
         job: The job.
-        names: The names of all fields that the engine takes.
+        names: The names of the fields that the engine takes.
+        part: A dataclass of this room that takes others by their names.
 
     Raises:
         InvalidJob: The job has another field.
     """
-    unknown_fields = {field.name for field in fields(job)} - _SETTLED - {*names}
+    part_names = [] if part is None else [field.name for field in fields(part)]
+    unknown_fields = {field.name for field in fields(job)} - _SETTLED - {*names, *part_names}
     if unknown_fields:
         raise InvalidJob(
             f"The {job.tag} of {job.target} has a field that is not evaluated:"

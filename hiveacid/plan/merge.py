@@ -1,10 +1,11 @@
 """A merge for one table and the columns of one source: the actions of its clauses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Self
 
+from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names
 from hiveacid.plan.columns import columns_of_row, require_full_row
@@ -21,35 +22,21 @@ from hiveacid.rules.merge import (
 )
 
 
-class MergeText(Protocol):
-    """The texts of a merge, of a job or of its statement."""
+@dataclass(frozen=True, slots=True)
+class MergeText:
+    """The texts of a merge, as its engine evaluates them; the fields are those of ``MergeJob``."""
 
-    @property
-    def on(self) -> str:
-        """The condition on pairs of rows."""
+    on: str
+    when: Sequence[Clause]
+    source_alias: str = "s"
+    target_alias: str = "t"
+    exclude: Sequence[str] = ()
+    merge_schema: bool = False
 
-    @property
-    def when(self) -> Sequence[Clause]:
-        """The clauses."""
-
-    @property
-    def target_alias(self) -> str:
-        """The name of the target in expressions."""
-
-    @property
-    def source_alias(self) -> str:
-        """The name of the source in expressions."""
-
-    @property
-    def exclude(self) -> Sequence[str]:
-        """The columns of the source that are not part of its rows."""
-
-    @property
-    def merge_schema(self) -> bool:
-        """Whether a clause for all columns accepts a source that lacks some.
-
-        An update keeps these columns, and in new rows they get their default value, or null.
-        """
+    @classmethod
+    def of(cls, job: MergeJob) -> Self:
+        """Return the texts of a job."""
+        return cls(**{field.name: getattr(job, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +84,7 @@ class MergeChange:
     @classmethod
     def of(
         cls,
-        merge: MergeText,
+        merge: MergeText | MergeJob,
         table: HiveTable,
         source: Sequence[str] | None,
         rules: WriteRules | None = None,
@@ -173,7 +160,7 @@ class MergeChange:
 
 def _action(
     clause: Clause,
-    merge: MergeText,
+    merge: MergeText | MergeJob,
     table: HiveTable,
     source: Sequence[str] | None,
     rules: WriteRules | None,
@@ -187,6 +174,7 @@ def _action(
         require_full_row(table, clause.row)
         expressions = dict(zip(column_names(table), clause.row, strict=True))
     if expressions is None:
+        # An update keeps the columns that the source lacks; a new row gets their default values.
         keys_only = merge.merge_schema
         values = of_source(table, source, merge.source_alias, merge.exclude, keys_only=keys_only)
     else:

@@ -51,6 +51,7 @@ class Cursor(SignedRecord):
         files=rf"{CONSUMER_NAME.pattern}/(?:begin\.json|{NUMBERED})",
         remedy="Restore it, or run hiveacid consumers forget with the table and the consumer: then the"
         " consumer begins again at after= of its job.",
+        loss="consumers begin again at after= of their jobs",
     )
 
     consumer: str

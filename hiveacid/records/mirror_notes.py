@@ -45,6 +45,7 @@ class MirrorNote(SignedRecord):
         is_numbered=True,
         # Real tables have fewer; a hostile folder may have more.
         most=100,
+        loss="the lag of mirrors is unknown until their next run",
     )
 
     mirror: str

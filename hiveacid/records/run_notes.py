@@ -69,7 +69,11 @@ class RunNote(Record):
         report: The changes in all tables.
     """
 
-    record_kind = Kind(title="a note on a run", folder=RUN_NOTES)
+    record_kind = Kind(
+        title="a note on a run",
+        folder=RUN_NOTES,
+        loss="retries of earlier runs apply their work again",
+    )
 
     run_token: str
     txn_id: int

@@ -224,7 +224,10 @@ class StagedChange(SignedRecord):
     """
 
     record_kind = Kind(
-        title="the manifest of a staged change", folder=STAGED_CHANGES, largest=LARGEST_MANIFEST
+        title="the manifest of a staged change",
+        folder=STAGED_CHANGES,
+        largest=LARGEST_MANIFEST,
+        loss="staged changes cannot be published",
     )
 
     run_token: str

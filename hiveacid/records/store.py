@@ -10,8 +10,11 @@ declaration in ``record_kind``.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import ClassVar, Generic, TypeVar
 
 from hiveacid.errors import (
@@ -48,6 +51,7 @@ class Kind:
         largest: The maximum number of bytes of a file.
         most: The maximum number of files in lists; None reads all.
         remedy: The remedy of a file that cannot be read.
+        loss: The consequence of the removal of its folder from a table; empty if it is elsewhere.
     """
 
     title: str
@@ -57,6 +61,7 @@ class Kind:
     largest: int = LARGEST_NOTE
     most: int | None = None
     remedy: str = "Restore it from a backup."
+    loss: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +279,18 @@ class RecordStore(Generic[RecordT]):
             name = _joined(folder, _UNFINISHED.sub("", file.path, count=1))
             if re.fullmatch(self._kind.files, name):
                 yield _joined(folder, file.path), name
+
+
+@cache
+def table_folders() -> Mapping[str, str]:
+    """Return the folders of records in a table, each with the consequence of its removal."""
+    room = import_module(__package__)
+    for module in iter_modules(room.__path__, f"{room.__name__}."):
+        import_module(module.name)
+    # A dataclass with slots is defined twice: the first class of a base has no kind, either.
+    classes = (*Record.__subclasses__(), *SignedRecord.__subclasses__())
+    kinds = [class_.record_kind for class_ in classes if hasattr(class_, "record_kind")]
+    return {kind.folder: kind.loss for kind in kinds if kind.loss}
 
 
 def number_of(path: str) -> int:

@@ -105,6 +105,7 @@ class StreamPlace(SignedRecord):
         is_numbered=True,
         remedy="Restore it; without it the applied batches are unknown. If it was written before the key of"
         " signatures, remove it, and set reset_query to the query of the checkpoint.",
+        loss="streams do not know which batches they have applied",
     )
 
     name: str

@@ -1,4 +1,4 @@
-"""Names of Hive tables, and of their directories, files and partitions: parsed and formatted.
+"""Names of Hive tables, directories, files, partitions, and locations: parsed and formatted.
 
 All a reader knows about a directory is in its name, so names are parsed strictly: a name that
 starts like an ACID name but does not parse is an error, and is never interpreted in another way.

@@ -1,4 +1,4 @@
-"""Conversion of text from tables and metastores to printable text."""
+"""Printable texts: names and values, numbers in words, spelling suggestions, and tables of rows."""
 
 import re
 import sys

@@ -17,18 +17,14 @@ from hiveacid.metastore.table_rules import existing_table, require_same_table
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import ExclusiveTable
+from hiveacid.records.store import table_folders
 from hiveacid.rules.cleaning import stale_staging
 from hiveacid.rules.names import (
     ACID_PREFIXES,
-    CONSUMER_CURSORS,
-    MIRROR_NOTES,
     READER_NOTE_FILE,
     REMOVAL_PREFIX,
-    RUN_NOTES,
     SIDECAR_FILE,
-    STAGED_CHANGES,
     STAGING_PREFIX,
-    STREAM_PLACES,
     UNFINISHED_PREFIX,
     TableRef,
     removal_identity,
@@ -42,13 +38,6 @@ from hiveacid.upkeep.table_cleaning import Confirmation
 
 _PREFIX = "hiveacid."
 _LOCK_WAIT_SECONDS = 60
-_LOSSES = {
-    RUN_NOTES: "retries of earlier runs apply their work again",
-    STREAM_PLACES: "streams do not know which batches they have applied",
-    CONSUMER_CURSORS: "consumers begin again at after= of their jobs",
-    STAGED_CHANGES: "staged changes cannot be published",
-    MIRROR_NOTES: "the lag of mirrors is unknown until their next run",
-}
 _STAGED = "nothing: files of transactions that have ended"
 _OF_DIRECTORIES = "earlier versions, users and tasks of writes, the detection of lost files"
 _OF_PROPERTIES = "settings, such as the retention of earlier versions"
@@ -236,7 +225,7 @@ class _Purge:
                     remedy=f"hiveacid clean {self._table.ref} puts them back.",
                 )
             return _STAGED
-        return _STAGED if staging_txn(name) is not None else _LOSSES.get(name)
+        return _STAGED if staging_txn(name) is not None else table_folders().get(name)
 
     def _require_idle(self, contents: list[_Folder]) -> None:
         """Require that no transaction of this package that writes the table is open.

@@ -10,12 +10,22 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from hiveacid.errors import SparkNeeded, UnsupportedFile, UnsupportedTable
-from hiveacid.jobs.checks import MOST_SHOWN, Check, QueryCheck, RowCheck
+from hiveacid.jobs.checks import (
+    MOST_SHOWN,
+    Absent,
+    Apart,
+    Check,
+    Keys,
+    QueryCheck,
+    Repeated,
+    Returned,
+    RowCheck,
+    TooOld,
+)
 from hiveacid.jobs.sources import BatchSource, Source, TableSource
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.plan.checks import Absent, Apart, Keys, Repeated, Returned, TooOld, meaning_of
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_names import quoted
 from hiveacid.storage.listing import DataFile
@@ -137,7 +147,7 @@ class ArrowChecks(CheckEvaluator):
         return Scope({_ROWS: dict(zip(source.names, source.types, strict=True))}, params)
 
     def _compiled(self, check: QueryCheck) -> Evaluation:
-        match meaning_of(check, _named(check)):
+        match check.meaning(_named(check)):
             case Repeated(keys):
                 return self._repeated(keys)
             case Absent(keys, references):

@@ -721,7 +721,7 @@ def _compared(sign: str, left: Expression, right: Expression) -> Expression:
         return Expression(_BOOLEAN, lambda rows: function(left.of(rows), right.of(rows)))
 
     def values(rows: pa.Table) -> Values:
-        # To Spark, NaN equals itself and is the largest number.
+        # To Spark, NaN equals itself and is the largest number. Both zeros are equal to Arrow, too.
         first_values, second_values = left.of(rows), right.of(rows)
         first, second = pc.is_nan(first_values), pc.is_nan(second_values)
         equal = pc.or_(pc.equal(first_values, second_values), pc.and_(first, second))

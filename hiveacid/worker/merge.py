@@ -12,14 +12,13 @@ from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.plan.merge import MergeChange, RowAction
+from hiveacid.plan.merge import MergeChange, MergeText, RowAction
 from hiveacid.plan.ties import compared_columns, equals_one_partition, ties_of
 from hiveacid.progress import Phase
 from hiveacid.rules.directory import Rules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import (
     SHOWN_DUPLICATES,
-    Clause,
     adds_rows,
     depends_on_new_rows,
     duplicates,
@@ -74,14 +73,8 @@ class _Clause:
 class MergeRows(SourceStatement):
     """Merge rows of Arrow: pairs are found by equal columns of both sides."""
 
-    on: str
-    when: Sequence[Clause]
+    merge: MergeText
     params: Parameters = field(default_factory=dict)
-    source_alias: str = "s"
-    target_alias: str = "t"
-    exclude: Sequence[str] = ()
-    # It is left to Spark.
-    merge_schema: bool = False
 
     @property
     def operation(self) -> Operation:
@@ -96,12 +89,12 @@ class MergeRows(SourceStatement):
     @property
     def adds_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
-        return adds_rows(self.when)
+        return adds_rows(self.merge.when)
 
     @property
     def depends_on_new_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
-        return depends_on_new_rows(self.when)
+        return depends_on_new_rows(self.merge.when)
 
     def prepare(self, preparation: Preparation) -> None:
         """Look up the source, compile the condition and the clauses, and determine the partitions."""
@@ -110,11 +103,11 @@ class MergeRows(SourceStatement):
         if "" in self._source.names or len({*self._source.names}) < len(self._source.names):
             raise SparkNeeded("a column of the source without a name")
         source = dict(zip(self._source.names, self._source.types, strict=True))
-        t, s = self.target_alias.lower(), self.source_alias.lower()
+        t, s = self.merge.target_alias.lower(), self.merge.source_alias.lower()
         scope_of_both = Scope({t: target, s: source}, self.params)
-        self._keys, self._rest = equal_sides(self.on, scope_of_both, t, s)
+        self._keys, self._rest = equal_sides(self.merge.on, scope_of_both, t, s)
         require_compiled(self.rules)
-        self._change = MergeChange.of(self, self.table, self._source.names, self.rules)
+        self._change = MergeChange.of(self.merge, self.table, self._source.names, self.rules)
         of_source, of_target = Scope({s: source}, self.params), Scope({t: target}, self.params)
         self._matched = self._compiled(self._change.matched, scope_of_both)
         self._inserts = self._compiled(self._change.not_matched, of_source)
@@ -124,7 +117,7 @@ class MergeRows(SourceStatement):
             self.partitions = self._estimated(preparation)
 
     def _compiled(self, actions: Sequence[RowAction], scope: Scope) -> list[_Clause]:
-        alias = self.target_alias.lower()
+        alias = self.merge.target_alias.lower()
         clauses = []
         for action in actions:
             test = None if action.condition is None else condition(action.condition, scope)
@@ -164,7 +157,7 @@ class MergeRows(SourceStatement):
     def _partitions(self, source: pa.Table, client: MetastoreClient) -> list[str]:
         """Return the partitions that the rows of the source determine."""
         ties, keys = self._ties or {}, self.table.key_types
-        rows = with_alias(self.source_alias.lower(), source)
+        rows = with_alias(self.merge.source_alias.lower(), source)
         values = pa.table({key: value.values(rows) for key, value in ties.items()})
         names = partition_names_of(values, self.table)
         if have_one_text(keys.values()):
@@ -189,7 +182,7 @@ class MergeRows(SourceStatement):
 
         The source and the rows of the target are gone before the new rows are written.
         """
-        s, t = self.source_alias.lower(), self.target_alias.lower()
+        s, t = self.merge.source_alias.lower(), self.merge.target_alias.lower()
         source_rows = self._evaluated(context)
         if self.partitions is not None:
             context.require_locked(self._partitions(source_rows, context.client))
@@ -233,7 +226,7 @@ class MergeRows(SourceStatement):
         if self._others:
             yield from rows.found([column.name.lower() for column in rows.files.table.columns])
             return
-        t = self.target_alias.lower()
+        t = self.merge.target_alias.lower()
 
         def holds(columns: pa.Table) -> Mask:
             target = with_alias(t, columns)
@@ -295,7 +288,7 @@ class MergeRows(SourceStatement):
     def _refuse(self, pairs: pa.Table, places: Mask) -> None:
         numbers, first, counts = np.unique(places, return_index=True, return_counts=True)
         repeated = [n for n in range(len(numbers)) if counts[n] > 1]
-        alias = self.target_alias.lower()
+        alias = self.merge.target_alias.lower()
         columns = {name: f"{alias}.{name.lower()}" for name in compared_columns(self._change)}
         keys = []
         for n in repeated[:SHOWN_DUPLICATES]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeGuard
@@ -24,6 +23,7 @@ from hiveacid.jobs.write_jobs import (
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.job_fields import fields_of
+from hiveacid.plan.merge import MergeText
 from hiveacid.progress import PhaseClock, PhaseObserver
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
@@ -84,27 +84,27 @@ def _statement_of(job: Job, orc_codec: str | None, inputs: SharedInputs | None) 
             values = _taken(job, *rows, "set", inputs="subqueries", trusted="")
             return UpdateRows(target, codec, **values)
         case InsertJob():
-            mapped = [field.name for field in fields(InsertMapping) if field.name != "defaults"]
             refused = {"merge_schema": "merge_schema", "defaults": "the keyword DEFAULT in a row"}
-            values = _taken(job, *mapped, "source", "overwrite", "whole_table", **refused)
-            mapping = InsertMapping(**{name: values.pop(name) for name in mapped})
-            return InsertRows(
-                target, codec, _source(values.pop("source"), inputs), mapping, **values
-            )
+            names = ("source", "overwrite", "whole_table")
+            values = _taken(job, *names, part=InsertMapping, **refused)
+            source = _source(values.pop("source"), inputs)
+            return InsertRows(target, codec, source, InsertMapping.of(job), **values)
         case MergeJob():
             validate_clauses(job.when)
-            names = ("on", "when", "params", "source_alias", "target_alias", "exclude", "source")
-            values = _taken(job, *names, merge_schema="merge_schema", trusted="")
-            return MergeRows(target, codec, _source(values.pop("source"), inputs), **values)
+            refused = {"merge_schema": "merge_schema", "trusted": ""}
+            values = _taken(job, "source", "params", part=MergeText, **refused)
+            source = _source(values.pop("source"), inputs)
+            return MergeRows(target, codec, source, MergeText.of(job), **values)
     raise SparkNeeded(f"{job.tag} statements")
 
 
-def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
+def _taken(job: Job, *names: str, part: type[Any] | None = None, **refused: str) -> dict[str, Any]:
     """Return fields of a job by their names.
 
     Args:
         job: The job.
         names: The names of the fields that a statement evaluates.
+        part: A class of further ones.
         refused: The reason for Spark if a field has a value, by the name of the field; empty if it
             only concerns Spark.
 
@@ -112,7 +112,7 @@ def _taken(job: Job, *names: str, **refused: str) -> dict[str, Any]:
         SparkNeeded: One of them has a value.
         InvalidJob: The job has another field.
     """
-    values = fields_of(job, *names, *refused)
+    values = fields_of(job, *names, *refused, part=part)
     for name, reason in refused.items():
         if values.pop(name) and reason:
             raise SparkNeeded(reason)
@@ -123,9 +123,6 @@ def _source(
     source: Source, inputs: SharedInputs | None
 ) -> Callable[[MetastoreClient], ArrowSource]:
     return partial(source_of, source=source, params={}, shared=inputs)
-
-
-# Changes of rows in this process, without Spark
 
 
 # The jobs that may run here.

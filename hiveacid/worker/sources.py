@@ -237,9 +237,6 @@ def _outside(tokens: Sequence[Token]) -> set[int]:
     return positions
 
 
-# Sources of statements as rows of Arrow: tables, files, rows of the caller, and queries of these
-
-
 @dataclass(frozen=True)
 class ArrowSource:
     """A source that is evaluated here.

@@ -67,9 +67,6 @@ def stage_change(
         return stage_statements(engine, client, job, observers, statements, require_checks)
 
 
-# Publication
-
-
 def publish_change(
     client: MetastoreClient, job: PublishJob, observers: Sequence[PhaseObserver] = ()
 ) -> RunReport:
@@ -223,9 +220,6 @@ def _to_discard(
         return None
     _require_named(change, job)
     return change
-
-
-# Lists
 
 
 def staged_changes(client: MetastoreClient, table: str) -> list[StagedChange]:

@@ -261,9 +261,6 @@ def matching(
     ]
 
 
-# UPDATE and DELETE
-
-
 @dataclass(eq=False)
 class _RowChange(WorkerStatement):
     """A change of the rows for which a condition is true."""
@@ -371,9 +368,6 @@ class UpdateRows(_RowChange):
             keys.stage(context, rows)
             new.stage(context)
         return Counts(updated=len(new))
-
-
-# INSERT
 
 
 @dataclass(eq=False)

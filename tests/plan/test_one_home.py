@@ -28,7 +28,6 @@ HOMES = {
     "named_column": {"worker/expressions.py"},
     "ties_of": {"spark/statements/merge_join.py", "worker/merge.py"},
     "equals_one_partition": {"spark/read/pruning.py", "worker/merge.py"},
-    "meaning_of": {"spark/statements/checks.py", "worker/checks.py"},
 }
 ENGINES = [ROOT / "spark", ROOT / "worker"]
 # Whether a clause updates, deletes, or inserts: engines see actions with and without values.

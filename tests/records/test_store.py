@@ -10,7 +10,21 @@ import pytest
 from hiveacid.errors import CorruptFile, NewerRecord, StorageError
 from hiveacid.jobs import codec
 from hiveacid.records.signatures import SigningKey
-from hiveacid.records.store import NUMBERED, Kind, RecordStore, SignedRecord, number_of
+from hiveacid.records.store import (
+    NUMBERED,
+    Kind,
+    RecordStore,
+    SignedRecord,
+    number_of,
+    table_folders,
+)
+from hiveacid.rules.names import (
+    CONSUMER_CURSORS,
+    MIRROR_NOTES,
+    RUN_NOTES,
+    STAGED_CHANGES,
+    STREAM_PLACES,
+)
 from hiveacid.storage.folder import Storage
 
 KEY = SigningKey(b"a secret of thirty two characters")
@@ -200,3 +214,8 @@ def test_records_before_a_number_are_removed(store: RecordStore[Sample], storage
 
 def test_the_number_of_a_path() -> None:
     assert [number_of(path) for path in ("12.json", "a/0.json", "a/begin.json")] == [12, 0, -1]
+
+
+def test_kinds_declare_their_folders_in_tables() -> None:
+    folders = {CONSUMER_CURSORS, MIRROR_NOTES, RUN_NOTES, STAGED_CHANGES, STREAM_PLACES}
+    assert set(table_folders()) == folders

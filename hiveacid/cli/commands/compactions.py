@@ -1,4 +1,4 @@
-"""`hiveacid compact`: compact a table in this process, with Spark only where it is necessary."""
+"""`hiveacid compact`, `clean`, `purge`, and `maintain`: the maintenance of tables in this process."""
 
 import argparse
 import json
@@ -160,9 +160,6 @@ def _result(partition: PartitionReport) -> tuple[str, ...]:
     )
 
 
-# `hiveacid clean`: remove files that no reader needs
-
-
 def _configure_clean(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
     parser.add_argument("--dry-run", action="store_true", help="only report what would be removed")
@@ -280,9 +277,6 @@ def _print_clean(report: CleanReport) -> None:
         print(f"  requests of the queue that are done with: {requests}")
 
 
-# `hiveacid purge`: remove everything of this package from a table
-
-
 def _configure_purge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
     target.add_metastore(parser)
@@ -328,9 +322,6 @@ PURGE = Command(
     changes=True,
     action="purge",
 )
-
-
-# `hiveacid maintain`: compact and clean many tables in this process, without Spark
 
 
 _HEAD_maintain = ("outcome", "table", "compacted", "read", "written", "removed", "took")

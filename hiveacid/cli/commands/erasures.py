@@ -192,9 +192,6 @@ def _print_waits(waits: "Sequence[Wait]") -> None:
         print_table(("waits for", "table", "reason"), rows)
 
 
-# `hiveacid erasures`
-
-
 def _configure_erasures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("request", nargs="?", metavar="REQUEST", help="only this request")
     _add_folder(parser)
@@ -300,9 +297,6 @@ def _row(erasure: "Erasure", now: datetime) -> tuple[str, ...]:
         str(len(erasure.held)),
         ", ".join(printable(table.table.name) for table in erasure.tables),
     )
-
-
-# `hiveacid verify-erasure`
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:

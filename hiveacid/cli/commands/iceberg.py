@@ -1,4 +1,4 @@
-"""`hiveacid to-iceberg`: mirror a table in Iceberg without Spark."""
+"""`hiveacid to-iceberg`, `compare-iceberg`, and `mirrors`: mirrors of tables in Iceberg."""
 
 import argparse
 import json
@@ -208,9 +208,6 @@ def _rejected(report: IcebergExportReport) -> Iterator[tuple[str, ...]]:
         yield ("", rejected.name, rejected.type, f"rejected: {rejected.reason}")
 
 
-# `hiveacid compare-iceberg`: compare a table with its Iceberg table without Spark
-
-
 _DIFFERENT = 1
 
 
@@ -288,9 +285,6 @@ def _print_compare_iceberg(report: IcebergCompareReport, limit: int) -> None:
         print_table(heads, rows, right=[1, 2])
     if unlisted_count := len(report.different) - len(rows):
         print(f"{plural(unlisted_count, 'more partition differs', 'more partitions differ')}")
-
-
-# `hiveacid mirrors`: list the mirrors of a table in Iceberg with their lag, or forget one
 
 
 def _configure_mirrors(parser: argparse.ArgumentParser) -> None:

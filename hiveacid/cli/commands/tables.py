@@ -1,4 +1,4 @@
-"""`hiveacid tables`: the health of all tables."""
+"""`hiveacid tables` and `cat`: the health of all tables, and the directories and rows of one."""
 
 import argparse
 import json
@@ -120,9 +120,6 @@ def _reason(health: TableHealth) -> str:
     return health.verdict if health.needs else "Nothing to do."
 
 
-# `hiveacid cat --directories`: which directories make up a snapshot, and why
-
-
 _HEAD_directories = ("state", "directory", "size", "files", "holds")
 # Number of partitions per line of progress, if all results are printed at the end.
 _LINE_EVERY = 100
@@ -218,9 +215,6 @@ def _meaning(name: str) -> str:
         return f"{content} of write ids {directory.min_write_id} to {directory.max_write_id}{compacted}"
     statement = "" if directory.statement_id is None else f", statement {directory.statement_id}"
     return f"{content} of write id {directory.min_write_id}{statement}{compacted}"
-
-
-# `hiveacid cat`: the visible rows, without a JVM
 
 
 _ROW_ID = "row_id"

@@ -1,4 +1,4 @@
-"""`hiveacid txns`: list open transactions, or abort one."""
+"""`hiveacid txns` and `locks`: open transactions, and the holders of locks."""
 
 import argparse
 import getpass
@@ -20,9 +20,6 @@ from hiveacid.rules.run_tokens import task_and_run, unmarked_token
 if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.metastore.thrift.answers import HeldLock, TxnInfo
-
-
-# `hiveacid locks`: holders of locks, and transactions that wait for them
 
 
 _HEAD_locks = ("lock", "txn", "type", "state", "age", "on", "by", "task", "run")

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from hiveacid.metastore.client import MetastoreClient
 
 
-# `hiveacid history`: writes and compactions of a table
-
-
 def _configure_history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
     target.add_metastore(parser)
@@ -127,9 +124,6 @@ def _apply_again(client: "MetastoreClient", ref: TableRef, arguments: argparse.N
         " table as it is then: rows that it has inserted are inserted a second time."
     )
     return 0
-
-
-# `hiveacid changes`: print or count the rows that changed between two versions of a table
 
 
 _VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"

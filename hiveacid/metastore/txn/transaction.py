@@ -661,9 +661,6 @@ class Transaction(LiveTransaction):
         return outcome(self._client, self.txn_id, write_ids)
 
 
-# An exclusive lock on a table, held while its definition is changed
-
-
 # The metastore needs seconds for a lock with many more components.
 _MOST_PARTITIONS = 100
 

@@ -13,21 +13,24 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import NumericType, StringType
 
 from hiveacid.errors import HiveAcidError, InvalidJob
-from hiveacid.jobs.checks import MOST_SHOWN, Check, Holds, QueryCheck, RowCheck
+from hiveacid.jobs.checks import (
+    MOST_SHOWN,
+    Absent,
+    Apart,
+    Check,
+    Holds,
+    Keys,
+    Meaning,
+    QueryCheck,
+    Repeated,
+    Returned,
+    RowCheck,
+    TooOld,
+)
 from hiveacid.jobs.sources import Input, QuerySource
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.plan.checks import (
-    Absent,
-    Apart,
-    Keys,
-    Meaning,
-    Repeated,
-    Returned,
-    TooOld,
-    meaning_of,
-)
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
@@ -88,7 +91,7 @@ class SparkChecks(CheckEvaluator):
                     self._condition(check)
                     holding.setdefault(name, []).append(check)
                 else:
-                    self._queries[id(check)] = self._compiled(meaning_of(check, name), reads)
+                    self._queries[id(check)] = self._compiled(check.meaning(name), reads)
         for name, checks_of_table in holding.items():
             self._analyze(self._batches[name], checks_of_table)
         return [*dict.fromkeys(reads)]

@@ -1,7 +1,7 @@
 """The statement that a job describes."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -21,6 +21,7 @@ from hiveacid.jobs.write_jobs import (
 )
 from hiveacid.plan.insert import InsertMapping
 from hiveacid.plan.job_fields import fields_of
+from hiveacid.plan.merge import MergeText
 from hiveacid.rules.merge import validate_clauses
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.write_ids import AsOf
@@ -67,11 +68,10 @@ def _statement_of(job: Job, spark: SparkSession, orc_codec: str | None) -> State
 
 @_statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None) -> Statement:
-    names = [field.name for field in fields(InsertMapping)]
-    given = fields_of(job, *names, "source", "overwrite", "whole_table", "merge_schema")
-    mapping = InsertMapping(**{name: given.pop(name) for name in names})
-    rows, replaces = given.pop("source"), given.pop("overwrite")
-    return InsertStatement(*_target_and_codec(job, orc_codec), rows, mapping, replaces, **given)
+    names = ("overwrite", "whole_table", "merge_schema")
+    values = fields_of(job, "source", *names, part=InsertMapping)
+    rows, mapping, replaces = values.pop("source"), InsertMapping.of(job), values.pop("overwrite")
+    return InsertStatement(*_target_and_codec(job, orc_codec), rows, mapping, replaces, **values)
 
 
 @_statement_of.register
@@ -109,11 +109,11 @@ def _restore(job: RestoreJob, spark: SparkSession, orc_codec: str | None) -> Sta
 @_statement_of.register
 def _merge(job: MergeJob, spark: SparkSession, orc_codec: str | None) -> Statement:
     validate_clauses(job.when)
-    names = ("source", "on", "when", "source_alias", "target_alias", "merge_schema", "exclude")
-    fields = fields_of(job, *names, "params", "trusted")
-    sql = Expressions(spark, fields.pop("params"), fields.pop("trusted"))
-    fields |= {"on": sql.sql(job.on), "when": tuple(map(sql.clause, fields.pop("when")))}
-    return MergeStatement(*_target_and_codec(job, orc_codec), **fields)
+    values = fields_of(job, "source", "params", "trusted", part=MergeText)
+    sql = Expressions(spark, values["params"], values["trusted"])
+    merge = MergeText.of(job)
+    merge = replace(merge, on=sql.sql(merge.on), when=tuple(map(sql.clause, merge.when)))
+    return MergeStatement(*_target_and_codec(job, orc_codec), values["source"], merge)
 
 
 def _target_and_codec(job: Job, orc_codec: str | None) -> tuple[TableRef, str | None]:

@@ -19,13 +19,12 @@ from hiveacid.errors import CheckFailed, InvalidJob, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.plan.merge import MergeChange, RowAction
+from hiveacid.plan.merge import MergeChange, MergeText, RowAction
 from hiveacid.progress import Phase
 from hiveacid.rules.constraints import WriteRules
 from hiveacid.rules.locks import Operation
 from hiveacid.rules.merge import (
     SHOWN_DUPLICATES,
-    Clause,
     adds_rows,
     columns_taken,
     depends_on_new_rows,
@@ -439,21 +438,11 @@ class MergeStatement(SparkStatement):
 
     Attributes:
         source: The rows to compare with; evaluated once.
-        on: The condition for matching a source row with a target row.
-        when: The clauses.
-        source_alias: The source's name in expressions.
-        target_alias: The target's name in expressions.
-        merge_schema: Add columns to the table that only the source has and that a clause uses.
-        exclude: The columns of the source that are not part of its rows.
+        merge: The condition and the clauses, in Spark's SQL.
     """
 
     source: DataFrame | Source
-    on: str
-    when: Sequence[Clause]
-    source_alias: str = "s"
-    target_alias: str = "t"
-    merge_schema: bool = False
-    exclude: Sequence[str] = ()
+    merge: MergeText
     _source: SourceFrame = field(init=False, repr=False)
     # The rows of a source that is the same under every snapshot.
     _rows: SourceRows | None = field(init=False, repr=False, default=None)
@@ -474,12 +463,12 @@ class MergeStatement(SparkStatement):
     @property
     def adds_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
-        return adds_rows(self.when)
+        return adds_rows(self.merge.when)
 
     @property
     def depends_on_new_rows(self) -> bool:
         """See ``hiveacid.rules.merge``."""
-        return depends_on_new_rows(self.when)
+        return depends_on_new_rows(self.merge.when)
 
     def would_act_on(self, context: WriteContext, rows: RowsOfOthers) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
@@ -503,7 +492,7 @@ class MergeStatement(SparkStatement):
         self.look_up(preparation)
         if self.adds_rows:
             self.declared.look_up(preparation.client, self.table)
-        if self.merge_schema:
+        if self.merge.merge_schema:
             self._grow(preparation)
         if self._source.acid_tables:
             self._estimate_partitions(preparation)
@@ -561,8 +550,8 @@ class MergeStatement(SparkStatement):
         """Add the columns that clauses use, after checking that the merge is valid with them."""
         empty = self._source.empty()
         nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
-        row = without(empty, self.exclude, "The merge")
-        growth = SchemaGrowth(self.table, row.schema, columns_taken(self.when))
+        row = without(empty, self.merge.exclude, "The merge")
+        growth = SchemaGrowth(self.table, row.schema, columns_taken(self.merge.when))
         self._join_with(growth.grown(preparation), nothing).check()
         self.table, self.columns_added = growth.apply(preparation)
 
@@ -609,7 +598,7 @@ class MergeStatement(SparkStatement):
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
         source = [name for name in rows.columns if name != SOURCE_ROW]
         rules = self.declared.of(table) if self.adds_rows else None
-        change = MergeChange.of(self, table, source, rules)
+        change = MergeChange.of(self.merge, table, source, rules)
         return MergeJoin(self.spark, rows, change)
 
 

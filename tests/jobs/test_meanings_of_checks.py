@@ -9,9 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hiveacid.jobs.checks import Balanced, Fresh, NoRows, References, Unique
+from hiveacid.jobs.checks import (
+    Absent,
+    Apart,
+    Balanced,
+    Check,
+    Fresh,
+    Keys,
+    NoRows,
+    QueryCheck,
+    References,
+    Repeated,
+    Returned,
+    TooOld,
+    Unique,
+)
+from hiveacid.jobs.job import accesses_of
 from hiveacid.jobs.sources import BatchSource, TableSource
-from hiveacid.plan.checks import Absent, Apart, Keys, Repeated, Returned, TooOld, meaning_of
 from hiveacid.writes.sums import part_of_sum, parts_of_sums, sum_of
 
 Number = int | Decimal | float
@@ -19,7 +33,7 @@ Number = int | Decimal | float
 
 def apart(sums: list[Number], tolerance: float = 0) -> bool:
     totals = {f"d.t{n}": "x" for n in range(len(sums))}
-    meaning = meaning_of(Balanced(totals=totals, tolerance=tolerance), "d.t0")
+    meaning = Balanced(totals=totals, tolerance=tolerance).meaning("d.t0")
     assert isinstance(meaning, Apart)
     return meaning.is_violated(sums)
 
@@ -94,21 +108,39 @@ def test_random_doubles_have_the_sum_of_fractions() -> None:
 def test_checks_are_of_written_rows_or_of_tables() -> None:
     written, whole = BatchSource("d.t"), TableSource("d.T")
     unique = Unique(columns=["a"])
-    assert meaning_of(unique, "d.T") == Repeated(Keys(written, unique.columns))
-    assert meaning_of(Unique(columns=["a"], whole_table=True), "d.T") == Repeated(
+    assert unique.meaning("d.T") == Repeated(Keys(written, unique.columns))
+    assert Unique(columns=["a"], whole_table=True).meaning("d.T") == Repeated(
         Keys(whole, unique.columns)
     )
     references = References(columns=["a"], to="d.o", to_columns=["b"])
-    found = meaning_of(references, "d.t")
+    found = references.meaning("d.t")
     assert isinstance(found, Absent)
     assert (found.known.rows, tuple(found.known.columns)) == (TableSource("d.o"), ("b",))
-    query = meaning_of(NoRows(sql="SELECT 1", inputs={"x": BatchSource("D.O")}), "d.t")
+    query = NoRows(sql="SELECT 1", inputs={"x": BatchSource("D.O")}).meaning("d.t")
     assert isinstance(query, Returned)
     assert query.query.inputs == {"new_rows": written, "x": BatchSource("d.o")}
 
 
+EXAMPLES: dict[type[Check], QueryCheck] = {
+    Unique: Unique(columns=["a"]),
+    References: References(columns=["a"], to="d.o", to_columns=["b"]),
+    Fresh: Fresh(column="at", within_hours=2),
+    Balanced: Balanced(totals={"d.t": "x", "d.u": "y"}),
+    NoRows: NoRows(sql="SELECT 1 FROM o", inputs={"o": TableSource("d.o")}),
+}
+
+
+def test_each_table_of_a_meaning_is_an_access_of_its_check() -> None:
+    """Otherwise a job would read tables that its user may not read."""
+    kinds = {kind for kind in Check.kinds() if issubclass(kind, QueryCheck)}
+    assert kinds == set(EXAMPLES)
+    for check in EXAMPLES.values():
+        named_tables = {access.table for access in accesses_of(check.meaning("d.t"))}
+        assert named_tables == {access.table for access in accesses_of(check)}
+
+
 def test_the_newest_value_is_too_old() -> None:
-    meaning = meaning_of(Fresh(column="at", within_hours=2), "d.t")
+    meaning = Fresh(column="at", within_hours=2).meaning("d.t")
     assert isinstance(meaning, TooOld)
     now = datetime.now(UTC).replace(tzinfo=None)
     assert not meaning.is_violated(None)
