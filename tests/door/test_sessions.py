@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as f
 
 import hiveacid
 from hiveacid.jobs.report import CompactReport, RunReport
@@ -154,14 +154,14 @@ def test_frames_are_appended_and_replace_partitions(door: SparkSession, database
     door.table(name).where("id = 3").selectExpr("id", "'over'", "k").write.insertInto(name, True)
     assert rows(door.table(name)) == [(1, "one", 0), (3, "over", 1), (8, "new", 2)]
     door.range(1).selectExpr("20 AS id", "'w' AS v", "2 AS k").writeTo(name).overwrite(
-        F.col("k") == 2
+        f.col("k") == 2
     )
     new.limit(1).selectExpr("id + 13 AS id", "v", "0 AS k").write.mode("append").saveAsTable(name)
     assert rows(door.table(name)) == [(1, "one", 0), (3, "over", 1), (20, "w", 2), (21, "new", 0)]
     source = new.selectExpr("id + 12 AS id", "v", "k").alias("s")
-    merge = source.mergeInto(name, F.expr("t.id = s.id")).whenMatched(F.expr("t.k = 2"))
-    merge.update({"v": F.concat("t.v", F.lit("!"))}).whenNotMatchedBySource(
-        F.expr("t.id = 3")
+    merge = source.mergeInto(name, f.expr("t.id = s.id")).whenMatched(f.expr("t.k = 2"))
+    merge.update({"v": f.concat("t.v", f.lit("!"))}).whenNotMatchedBySource(
+        f.expr("t.id = 3")
     ).delete().merge()
     assert rows(door.table(name)) == [(1, "one", 0), (20, "w!", 2), (21, "new", 0)]
     new.limit(1).write.mode("overwrite").saveAsTable(name)
