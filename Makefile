@@ -95,7 +95,7 @@ test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all
 
 # Also folders that a package does not have yet.
 QUICK := $(wildcard $(addprefix tests/,rules jobs parser plan orc worker writes records contract/txn))
-quick: setup ## Run the tests of rules, jobs, SQL, plan, worker, writes, records and ORC in a minute (measured: 58 s on two cores, 90 s of CPU), with few random examples
+quick: setup ## Run the tests of rules, jobs, SQL, plan, worker, writes, records and ORC in a minute (58 s on two idle cores), with few random examples
 	@$(RUN) CASES=quick python -m pytest -m quick --numprocesses $(WORKERS) --dist worksteal $(QUICK)
 
 unit: setup ## Run the tests that need no Java, in three minutes

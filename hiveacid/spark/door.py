@@ -307,7 +307,7 @@ class Engine:
             return self._merge(acid, spark, name, plan)
         job = job_of(plan, name)
         if job is None:
-            self.refuse_write(spark, name)
+            self.refuse_access(spark, name)
         job = replace(job, metastore=self._metastore)
         job.validate()
         rows = DataFrame(java_datasets(acid.spark).ofRows(spark, rows_of(plan)), acid.spark)
@@ -325,15 +325,16 @@ class Engine:
         finally:
             acid.spark.catalog.dropTempView(view)
 
-    def refuse_write(self, _: Any, name: str) -> NoReturn:
-        """Refuse a write that has no command.
+    def refuse_access(self, _: Any, name: str) -> NoReturn:
+        """Refuse an access for which there is no plan or command.
 
         Raises:
             InvalidJob: Always.
         """
         raise InvalidJob(
-            f"Spark would write into the transactional table {name} by itself.",
-            remedy="Use INSERT, MERGE, UPDATE, or DELETE, insertInto(), or writeTo().",
+            f"Spark would access the transactional table {name} by itself.",
+            remedy="Use a statement of SQL, insertInto() or writeTo(), and for streams a StreamJob, or"
+            " foreachBatch with one of them.",
         )
 
     def refuse_table(self, _: Any, name: str) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -238,6 +238,16 @@ def test_errors_are_those_of_spark_with_the_texts_of_this_package(
         assert raised.value.getCondition() == f"HIVE_ACID_{condition}"
         assert raised.value.getSqlState() == state
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_streams_are_refused(door: SparkSession, database: str, tmp_path: Any) -> None:
+    name, text = f"{database}.t", "Spark would access the transactional table"
+    with pytest.raises(PySparkException, match=text):
+        door.readStream.table(name)
+    rate = door.readStream.format("rate").load().writeStream
+    with pytest.raises(PySparkException, match=text):
+        rate.option("checkpointLocation", str(tmp_path)).toTable(name)
+    assert rows(door.sql(f"SELECT count(*) FROM {name}")) == [(3,)]
 
 
 def test_other_processes_of_the_machine_cannot_ask(door: SparkSession) -> None:

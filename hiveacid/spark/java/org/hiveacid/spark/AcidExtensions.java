@@ -71,15 +71,15 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   }
                 }
                 Object parsed = method.invoke(parser, arguments);
-                if (precedes(spark)) {
-                  return parsed;
-                }
+                boolean precedes = precedes(spark);
                 AcidTables tables = new AcidTables(spark);
                 if (method.getName().equals("parseMultipartIdentifier")) {
-                  tables.requireNotSaved(seqAsJavaList((Seq<String>) parsed));
+                  tables.requirePossible(seqAsJavaList((Seq<String>) parsed), !precedes);
                 }
                 try {
-                  return isStatement ? tables.apply((LogicalPlan) parsed) : parsed;
+                  return isStatement && !precedes
+                      ? tables.apply((LogicalPlan) parsed)
+                      : parsed;
                 } catch (Exception error) {
                   return AcidCommand.raising(error);
                 }

@@ -73,6 +73,9 @@ final class AcidTables extends Rule<LogicalPlan> {
     return withTables(
         plan,
         relation -> {
+          if (relation instanceof UnresolvedRelation && relation.isStreaming()) {
+            refuse(table(name(relation), namespace));
+          }
           String name = table(relation, namespace);
           Optional<LogicalPlan> table = statement.tables.getOrDefault(name, Optional.empty());
           if (table.isEmpty() && relation instanceof HiveTableRelation && name != null) {
@@ -195,15 +198,31 @@ final class AcidTables extends Rule<LogicalPlan> {
         : null;
   }
 
-  /** Refuses saveAsTable in Spark 3.5, which would drop a table before a rule sees a plan. */
-  void requireNotSaved(List<String> name) {
+  /**
+   * Refuses streams of transactional tables, and saveAsTable in Spark 3.5, which would drop a table:
+   * both look for a table before a rule sees a plan.
+   */
+  void requirePossible(List<String> name, boolean isSpark35) {
     StackWalker frames = StackWalker.getInstance();
-    boolean isSaved =
-        frames.walk(calls -> calls.anyMatch(call -> call.getMethodName().equals("saveAsTable")));
-    String table = isSaved ? table(name, List.of()) : null;
+    boolean isImpossible =
+        frames.walk(
+            calls ->
+                calls.anyMatch(
+                    call ->
+                        call.getClassName().contains(".DataStream")
+                            || isSpark35 && call.getMethodName().equals("saveAsTable")));
+    try {
+      if (isImpossible) {
+        refuse(table(name, List.of()));
+      }
+    } catch (Exception error) {
+      throw new IllegalArgumentException(error.getMessage());
+    }
+  }
+
+  private void refuse(String table) {
     if (table != null && Door.ask(spark, "is_transactional", table).asBoolean()) {
-      throw new IllegalArgumentException(
-          "Spark 3.5 would replace the transactional table " + table + ". Use insertInto().");
+      Door.ask(spark, "refuse_access", table);
     }
   }
 
