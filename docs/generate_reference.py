@@ -50,8 +50,8 @@ SUITES = "<!-- Written by docs/generate_reference.py from dbt/acceptance/not_app
 END_OF_SUITES = "<!-- End of the suites. -->"
 NOT_APPLICABLE = Path(__file__).parents[1] / "dbt" / "acceptance" / "not_applicable.py"
 PLATFORMS_PAGE = FOLDER.parent / "platforms.md"
-# The table of members of PySpark that are not public is between these lines of that page.
-PRIVATE = "<!-- Written by docs/generate_reference.py from hiveacid/spark. -->"
+# The table of members of others that are not public is between these lines of that page.
+PRIVATE = "<!-- Written by docs/generate_reference.py from hiveacid/spark and hiveacid/iceberg. -->"
 END_OF_PRIVATE = "<!-- End of the private members. -->"
 # The table of versions of other software is between these lines of that page.
 TESTED = "<!-- Written by docs/generate_reference.py from docs/tested_versions.toml. -->"
@@ -187,7 +187,7 @@ def with_suites(page: str) -> str:
 
 
 def with_private_members(page: str) -> str:
-    """Return the page on platforms with the members of Spark that are used and not public."""
+    """Return the page on platforms with the members of PySpark and pyiceberg that are not public."""
     root = Path(__file__).parents[1]
     trees = {
         file.relative_to(root).as_posix(): ast.parse(file.read_text(encoding="utf-8"))
@@ -196,23 +196,40 @@ def with_private_members(page: str) -> str:
     own = {name for tree in trees.values() for name in _defined(tree)}
     rows = []
     for file, tree in trees.items():
-        nodes = [*ast.walk(tree)] if file.startswith("hiveacid/spark/") else []
+        of_iceberg = file.startswith("hiveacid/iceberg/")
+        nodes = [*ast.walk(tree)] if of_iceberg or file.startswith("hiveacid/spark/") else []
         private = {
             node.attr
             for node in nodes
             if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr)
-        }
+        } - own
         imported = {
             name.name
             for node in nodes
-            if isinstance(node, ast.ImportFrom)
+            if isinstance(node, ast.ImportFrom) and node.module
             for name in node.names
             if node.module == "py4j.java_gateway"
+            or (node.module.startswith("pyiceberg") and name.name.startswith("_"))
         }
-        if used := sorted(private - own) + sorted(imported):
+        overridden = _overridden(file) - imported if of_iceberg else set()
+        if used := sorted(private | overridden) + sorted(imported):
             rows.append(f"| `{file}` | {', '.join(f'`{name}`' for name in used)} |")
     table = "\n".join(["| Module | Members |", "|---|---|", *rows])
     return _between(page, PRIVATE, END_OF_PRIVATE, table)
+
+
+def _overridden(file: str) -> set[str]:
+    """Return the private methods of pyiceberg that classes of a module override."""
+    module = import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+    return {
+        name
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+        for base in kind.__mro__
+        if base.__module__.startswith("pyiceberg.")
+        for name in vars(kind)
+        if re.match("_[a-z]", name) and not name.startswith("_abc") and name in vars(base)
+    }
 
 
 def with_tested_versions(page: str) -> str:
