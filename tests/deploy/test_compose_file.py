@@ -36,7 +36,7 @@ def test_it_follows_the_schema_of_compose() -> None:
     assert not validator.is_valid(content)
 
 
-def test_the_small_and_the_full_set_are_complete() -> None:
+def test_all_sets_are_complete() -> None:
     def of(profile: str) -> set[str]:
         everywhere = {name for name, service in SERVICES.items() if "profiles" not in service.raw}
         return everywhere | {
@@ -47,7 +47,8 @@ def test_the_small_and_the_full_set_are_complete() -> None:
     assert of("small") == common | {"airflow"}
     airflow = {"airflow-api", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"}
     assert of("full") == common | airflow | {"spark-master", "spark-worker"}
-    for profile in ("small", "full"):
+    assert of("clients") == common - {"airflow-setup"} | {"spark-thrift", "spark-connect"}
+    for profile in ("small", "full", "clients"):
         for name in of(profile):
             needed = SERVICES[name].raw.get("depends_on", {})
             assert needed.keys() <= of(profile), f"{name} waits for what {profile} has not"

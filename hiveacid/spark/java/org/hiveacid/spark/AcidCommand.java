@@ -53,7 +53,9 @@ public final class AcidCommand extends Scala.Command {
   @Override
   List<Row> run() {
     List<Row> rows = new ArrayList<>();
-    for (JsonNode answer : engine.get()) {
+    JsonNode answers = engine.get();
+    Door.forgetOthers(null);
+    for (JsonNode answer : answers) {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
         JsonNode value = answer.get(columns.apply(at).name());

@@ -193,9 +193,11 @@ final class AcidTables extends Rule<LogicalPlan> {
                 property ->
                     property.getKey().equalsIgnoreCase("transactional")
                         && property.getValue().equalsIgnoreCase("true"));
-    return isTransactional
-        ? table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT)
-        : null;
+    String name = table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT);
+    if (isTransactional) {
+      Door.forgetOthers(name);
+    }
+    return isTransactional ? name : null;
   }
 
   /**

@@ -41,8 +41,13 @@ public final class Door {
       Pattern.compile("SparkConnect_\\w+?_User_(.*)_Session_[-\\w]+_Operation_[-\\w]+");
   private static final long MOST_SECONDS_TO_START = 120;
   private static final long SECONDS_UNTIL_IDLE = 60;
+  private static final long SECONDS_OF_OTHERS = 5;
+  private static final int MOST_OTHERS = 10_000;
   private static final Set<SparkSession> LISTENING =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+
+  // The names of other tables, until they are looked up again: they may become transactional.
+  private static final Map<String, Long> OTHERS = new ConcurrentHashMap<>();
 
   private static volatile CompletableFuture<BiFunction<String, Object[], String>> engine =
       new CompletableFuture<>();
@@ -184,10 +189,26 @@ public final class Door {
     }
   }
 
+  /** Forgets which tables are others, after a change, or one of them if Spark knows better. */
+  static void forgetOthers(String name) {
+    OTHERS.keySet().removeIf(other -> name == null || other.equals(name));
+  }
+
   /** Returns the plans of those tables that are transactional, all read in one transaction. */
   static Map<String, LogicalPlan> read(SparkSession spark, Collection<String> names) {
     Map<String, LogicalPlan> plans = new HashMap<>();
-    JsonNode id = ask(spark, "read", names.toArray(new String[0]), plans);
+    long now = System.nanoTime();
+    List<String> asked = new ArrayList<>(names);
+    asked.removeIf(name -> OTHERS.getOrDefault(name, now) - now > 0);
+    if (asked.isEmpty()) {
+      return plans;
+    }
+    JsonNode id = ask(spark, "read", asked.toArray(new String[0]), plans);
+    asked.removeAll(plans.keySet());
+    if (OTHERS.size() > MOST_OTHERS) {
+      OTHERS.clear();
+    }
+    asked.forEach(name -> OTHERS.put(name, now + TimeUnit.SECONDS.toNanos(SECONDS_OF_OTHERS)));
     if (!id.isNull()) {
       Read read = new Read(spark, id.asText());
       plans.values().forEach(plan -> indexes(plan).forEach(index -> index.read = read));
