@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     use_one_heap()
     words = sys.argv[1:] if arguments is None else arguments
     # The arguments of all commands take as long as the work of a short one.
-    named = [command for command in COMMANDS if command.name in words[:1]]
+    named = tuple(command for command in COMMANDS if command.name in words[:1])
     parser = _parser(named or COMMANDS)
     if "_ARGCOMPLETE" in os.environ:  # A shell completes a line.
         import argcomplete

@@ -1,7 +1,5 @@
 package org.hiveacid.spark;
 
-import static scala.collection.JavaConverters.seqAsJavaList;
-
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -17,7 +15,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Function1;
-import scala.collection.immutable.Seq;
 import scala.runtime.BoxedUnit;
 
 /** Transactional tables in a session, as the value of spark.sql.extensions. */
@@ -48,7 +45,6 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
   }
 
   /** Returns a parser that makes commands of statements which change transactional tables. */
-  @SuppressWarnings("unchecked")
   private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
     return (ParserInterface)
         Proxy.newProxyInstance(
@@ -74,7 +70,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                 boolean precedes = precedes(spark);
                 AcidTables tables = new AcidTables(spark);
                 if (method.getName().equals("parseMultipartIdentifier")) {
-                  tables.requirePossible(seqAsJavaList((Seq<String>) parsed), !precedes);
+                  tables.requirePossible(Scala.list(parsed), !precedes);
                 }
                 try {
                   return isStatement && !precedes
@@ -96,7 +92,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
       // Spark 4.1 forgets these rules in a session with support for Hive.
       Field rules = Analyzer.class.getDeclaredField("hintResolutionRules");
       rules.setAccessible(true);
-      if (((Seq<?>) rules.get(analyzer)).isEmpty()) {
+      if (Scala.list(rules.get(analyzer)).isEmpty()) {
         rules.set(analyzer, Scala.seq(List.of(new AcidTables(spark))));
       }
       return true;

@@ -42,6 +42,11 @@ final class Scala {
     return list;
   }
 
+  @SuppressWarnings("unchecked")
+  static <T> List<T> list(Object seq) {
+    return JavaConverters.seqAsJavaList((Seq<T>) seq);
+  }
+
   static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> values) {
     scala.collection.immutable.Map<K, V> map = scala.collection.immutable.Map$.MODULE$.empty();
     for (Map.Entry<K, V> entry : values.entrySet()) {
