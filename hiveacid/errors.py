@@ -167,10 +167,12 @@ class HiveAcidError(Exception):
         remedy: The action that the message suggests to its reader.
         retryable: Whether the same job may succeed when it is run again unchanged.
         exit_code: The exit status of an application that ends with this error.
+        sql_state: The SQLSTATE for clients of SQL.
     """
 
     retryable: bool = False
     exit_code: ClassVar[int] = 1
+    sql_state: ClassVar[str] = "XX000"
     default_remedy: ClassVar[str] = ""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
@@ -220,11 +222,14 @@ class TaskKilled(HiveAcidError):
 class UserError(HiveAcidError):
     """The job asks for something that cannot be done as written."""
 
+    sql_state = "42000"
     exit_code = 20
 
 
 class AccessRefused(UserError):
     """The authorizer, or the list of allowed locations, refuses an access."""
+
+    sql_state = "42501"
 
 
 class InvalidConnection(UserError):
@@ -241,6 +246,8 @@ class PositionMismatch(UserError):
 
 class SoftwareMissing(UserError):
     """Software that the job requires is not installed, or has an unsupported version."""
+
+    sql_state = "0A000"
 
 
 class IcebergRefused(UserError):
@@ -272,27 +279,38 @@ class SparkNeeded(UserError):
 class SqlError(UserError):
     """A statement cannot be parsed, or uses an unsupported feature."""
 
+    sql_state = "42601"
+
 
 class TableExists(UserError):
     """A table to be created already exists."""
 
+    sql_state = "42P07"
     default_remedy = "Write IF NOT EXISTS to keep it."
 
 
 class TableNotFound(UserError):
     """The database or the table does not exist."""
 
+    sql_state = "42P01"
+
 
 class TypeMismatch(UserError):
     """A value cannot be stored in its column."""
+
+    sql_state = "42804"
 
 
 class UnknownColumn(UserError):
     """A column is not part of the table or of the source."""
 
+    sql_state = "42703"
+
 
 class UnsupportedTable(UserError):
     """The table has a shape that cannot be written."""
+
+    sql_state = "0A000"
 
 
 class VersionUnknown(UserError):
@@ -302,12 +320,14 @@ class VersionUnknown(UserError):
 class DataError(HiveAcidError):
     """The rows or the files are unsuitable for the job."""
 
+    sql_state = "22000"
     exit_code = 30
 
 
 class CheckFailed(DataError):
     """Rows violate a check, a constraint, the keys of a merge, a certificate, or a comparison."""
 
+    sql_state = "23514"
     default_remedy = (
         "Nothing became visible. Correct the source; or change the check, or its severity to"
         ' "warn", if such rows are valid.'
@@ -387,6 +407,7 @@ class BeyondArrow(UnsupportedFile):
 class ConflictError(HiveAcidError):
     """A concurrent change was first; a retry can help."""
 
+    sql_state = "40001"
     retryable = True
     exit_code = 10
 
@@ -456,6 +477,7 @@ class WriteConflict(ConflictError):
 class MetastoreError(HiveAcidError):
     """The metastore did not carry out a call."""
 
+    sql_state = "08006"
     exit_code = 40
 
 
@@ -516,6 +538,7 @@ class UnsupportedMetastore(MetastoreError):
 class StorageError(HiveAcidError):
     """Files could not be read, written or moved."""
 
+    sql_state = "58030"
     exit_code = 50
 
 

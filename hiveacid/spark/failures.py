@@ -1,4 +1,4 @@
-"""Translates Spark's errors into errors of this package, with problem, location, and remedy."""
+"""Translates Spark's errors into errors of this package, with problem, location, and remedy, and back."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,6 +32,7 @@ from hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
     UnsupportedTable,
+    UserError,
 )
 from hiveacid.jobs.fields import HEADER_REMEDY
 from hiveacid.rules.constraints import VIOLATION_REMEDY
@@ -276,3 +277,22 @@ def _kind_of(file: Location) -> str | None:
         with filesystem.open_input_file(path) as source:
             return kind_of_file(source.read(HEAD))
     return None
+
+
+def client_error(error: Exception) -> dict[str, object]:
+    """Return what an error is for a client of Spark, as values of JSON."""
+    name = type(error).__name__
+    condition = "HIVE_ACID_" + re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper()
+    text, state = str(error), HiveAcidError.sql_state
+    if isinstance(error, HiveAcidError):
+        state = error.sql_state
+    elif isinstance(error, PySparkException):
+        condition, state = error_condition(error) or condition, error.getSqlState() or state
+    else:
+        text = f"{name}: {text}"
+    return {
+        "text": text,
+        "condition": condition,
+        "state": state,
+        "of_user": isinstance(error, UserError | AnalysisException),
+    }

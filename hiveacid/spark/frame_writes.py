@@ -1,8 +1,9 @@
-"""Writes of frames: what the plans of Spark's writers stand for."""
+"""Writes of frames: the jobs of the plans of Spark's writers, and the statement of its merge."""
 
 from dataclasses import replace
 from typing import Any
 
+from hiveacid.errors import InvalidJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
 from hiveacid.rules.sql_names import quoted
@@ -21,7 +22,8 @@ def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
     """
     append = InsertJob(target=name, source=BatchSource(ROWS))
     match _kind(plan):
-        case "InsertIntoStatement":
+        # Statements in a script of Spark also have names of columns and partitions.
+        case "InsertIntoStatement" if not (_has_names(plan) or plan.byName()):
             return replace(append, overwrite=plan.overwrite(), by_position=True)
         case "AppendData":
             return replace(append, by_position=not plan.isByName())
@@ -29,8 +31,9 @@ def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
             return replace(append, overwrite=True, by_position=not plan.isByName())
         case "OverwriteByExpression":
             delete = DeleteJob(target=name, where=str(plan.deleteExpr().sql()))
+            append = replace(append, by_position=not plan.isByName())
             return TransactionJob(target=name, statements=[delete, append])
-        case "SaveAsV1TableCommand" | "CreateTable":
+        case "SaveAsV1TableCommand":
             overwrites = str(plan.mode().name()) == "Overwrite"
             return replace(append, overwrite=overwrites, whole_table=overwrites)
     return None
@@ -38,9 +41,7 @@ def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
 
 def rows_of(plan: Any) -> Any:
     """Return the plan of the rows of a write."""
-    if is_merge(plan):
-        return plan.sourceTable()
-    return plan.query().get() if _kind(plan) == "CreateTable" else plan.query()
+    return plan.sourceTable() if is_merge(plan) else plan.query()
 
 
 def is_merge(plan: Any) -> bool:
@@ -55,7 +56,15 @@ def merge_text(plan: Any, name: str, view: str) -> str:
         plan: The plan.
         name: The table, "database.table".
         view: A temporary view with the rows.
+
+    Raises:
+        InvalidJob: The merge would add columns to the table.
     """
+    if plan.withSchemaEvolution():
+        raise InvalidJob(
+            f"A merge of a frame into {name} adds no columns.",
+            remedy="Add them by ALTER TABLE, and omit withSchemaEvolution().",
+        )
     source = plan.sourceTable()
     is_named = _kind(source) == "SubqueryAlias"
     alias = quoted(str(source.alias()) if is_named else "source")
@@ -97,6 +106,10 @@ def _clause(action: Any, kind: str) -> str:
         ),
     }[name]
     return f"WHEN {kind}{when} THEN {change}"
+
+
+def _has_names(insert: Any) -> bool:
+    return not (insert.partitionSpec().isEmpty() and insert.userSpecifiedCols().isEmpty())
 
 
 def _kind(node: Any) -> str:

@@ -188,6 +188,31 @@ class AcidSession:
             lambda reader, _: {name: inputs.frame(name, reader) for name in sources},
         )
 
+    def change(
+        self, job: ScriptedJob, batches: Mapping[str, DataFrame] | None = None
+    ) -> RunReport | CompactReport:
+        """Run a job.
+
+        Args:
+            job: The job, without a metastore.
+            batches: The rows of its batches; by default those are views and tables of the session.
+
+        Raises:
+            HiveAcidError: The error that the job ends with.
+        """
+        bound = replace(job, metastore=self._client.options, **self._options.options)
+        bound.validate()
+        require_job_access(self._client, program_user(), bound)
+        # A later frame sees the files of a compaction.
+        self._reads.renew()
+        batches = self._batches(_inputs_of(bound)) if batches is None else batches
+        driver = Driver(self.spark, self._client.options, batches=batches, log=False)
+        report = execute(bound, driver)
+        assert isinstance(report, RunReport | CompactReport)
+        if report.error is not None:
+            raise report.error.exception()
+        return report
+
     def is_transactional(self, name: str) -> bool:
         """Whether a full name is that of a transactional table, or of a view that reads one."""
         table = find_table(self._client, TableRef.parse(name))
@@ -206,6 +231,8 @@ class AcidSession:
             raise
         if self._is_left_to_spark(step):
             return self._by_spark(statement)
+        if isinstance(step, ScriptedJob):
+            return self.change(step)
         require_job_access(self._client, program_user(), step)
         match step:
             case questions.Select(query):
@@ -220,8 +247,6 @@ class AcidSession:
                     "A session does not explain statements on transactional tables.",
                     "Use `hiveacid sql`, or explain() of a frame.",
                 )
-            case ScriptedJob():
-                return self._change(step)
         return self._frame(answer(self._client, step))
 
     # The decision between this package and Spark
@@ -326,18 +351,6 @@ class AcidSession:
         database_answer = answer(self._client, questions.DescribeDatabase(statement.database))
         self._database = statement.database
         return self._frame(database_answer)
-
-    def _change(self, job: ScriptedJob) -> RunReport | CompactReport:
-        bound = replace(job, metastore=self._client.options, **self._options.options)
-        # A later frame sees the files of a compaction.
-        self._reads.renew()
-        batches = self._batches(_inputs_of(bound))
-        driver = Driver(self.spark, self._client.options, batches=batches, log=False)
-        report = execute(bound, driver)
-        assert isinstance(report, RunReport | CompactReport)
-        if report.error is not None:
-            raise report.error.exception()
-        return report
 
     def _query(self, query: QuerySource) -> DataFrame:
         """Run a query in a copy of the session, in which the inputs are views."""

@@ -52,7 +52,9 @@ ERRORS = (
     ("UPDATE {d}.t SET id = 1 + WHERE id = 1", "HIVE_ACID_SQL_ERROR", "42601"),
 )
 # After a "=": what only a client of Python writes.
+COLUMNS = "=spark.createDataFrame([spark.table('{d}.t').columns], ['a', 'b'])"
 FRAMES = (
+    (COLUMNS, [["id", "v"]]),
     ("=spark.range(7, 9).selectExpr('int(id) id', \"'f' v\").writeTo('{d}.t').append()", []),
     ("=spark.range(9, 10).selectExpr('int(id) id', \"'f' v\").write.insertInto('{d}.t')", []),
     (
@@ -88,10 +90,11 @@ def server(
     client: MetastoreClient,
     database: str,
     tmp_path: Path,
+    eventually: Callable[..., None],
 ) -> Iterator[Server]:
     create(client, f"{database}.t", {"id": "int", "v": "string"})
     server = Server(request.param, hms, tmp_path)
-    server.await_start()
+    eventually("the server accepts connections", server.accepts, 120)
     yield server
     server.stop()
 
@@ -133,6 +136,10 @@ def test_clients_change_and_read_tables_as_their_users(
     for answer in run(server, REFUSED, statements):
         assert "HIVE_ACID_ACCESS_REFUSED" in answer
         assert f"spark:{REFUSED} may not" in answer
+    if run is by_connect:
+        # Connect analyzes it before it names a user.
+        (answer,) = run(server, "bert", [COLUMNS.format(d=database)])
+        assert "HIVE_ACID_ACCESS_REFUSED" in answer
     if run is by_beeline:
         # Other plans of Connect are never run, and end with the next collection of garbage.
         eventually("all reads have ended", lambda: left_behind(client) == [])

@@ -164,6 +164,9 @@ def test_frames_are_appended_and_replace_partitions(door: SparkSession, database
         f.expr("t.id = 3")
     ).delete().merge()
     assert rows(door.table(name)) == [(1, "one", 0), (20, "w!", 2), (21, "new", 0)]
+    evolving = source.mergeInto(name, f.expr("t.id = s.id")).withSchemaEvolution()
+    with pytest.raises(AnalysisException, match="adds no columns"):
+        evolving.whenMatched().delete().merge()
     new.limit(1).write.mode("overwrite").saveAsTable(name)
     assert rows(door.table(name)) == [(8, "new", 2)]
 
@@ -238,6 +241,21 @@ def test_errors_are_those_of_spark_with_the_texts_of_this_package(
         assert raised.value.getCondition() == f"HIVE_ACID_{condition}"
         assert raised.value.getSqlState() == state
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_statements_in_a_script_of_spark_keep_their_names_or_are_refused(
+    door: SparkSession, database: str
+) -> None:
+    for insert in (
+        f"INSERT INTO {database}.t (k, v, id) SELECT 5, 'x', 6",
+        f"INSERT INTO {database}.t PARTITION (k = 5) SELECT 6, 'x'",
+        f"INSERT INTO {database}.t BY NAME SELECT 5 AS k, 6 AS id, 'x' AS v",
+    ):
+        with pytest.raises(PySparkException, match="would access the transactional table"):
+            door.sql(f"BEGIN {insert}; END")
+    assert rows(door.sql(f"SELECT count(*) FROM {database}.t")) == [(3,)]
+    door.sql(f"BEGIN INSERT INTO {database}.t SELECT 6, 'x', 5; END")
+    assert rows(door.sql(f"SELECT * FROM {database}.t WHERE id = 6")) == [(6, "x", 5)]
 
 
 def test_streams_are_refused(door: SparkSession, database: str, tmp_path: Any) -> None:

@@ -54,7 +54,7 @@ public final class AcidCommand extends Scala.Command {
   List<Row> run() {
     List<Row> rows = new ArrayList<>();
     JsonNode answers = engine.get();
-    Door.forgetOthers(null);
+    Door.forgetOthers();
     for (JsonNode answer : answers) {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {

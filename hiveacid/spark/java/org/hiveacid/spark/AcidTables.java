@@ -26,8 +26,6 @@ import scala.runtime.BoxedUnit;
 /** Replaces the names of transactional tables by their rows, and writes into them by commands. */
 final class AcidTables extends Rule<LogicalPlan> {
   private static final String CATALOG = "spark_catalog";
-  // Spark 4 makes the first of a frame, and Spark 3.5 the other one.
-  private static final Set<String> SAVING = Set.of("SaveAsV1TableCommand", "CreateTable");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
 
   private final SparkSession spark;
@@ -195,7 +193,7 @@ final class AcidTables extends Rule<LogicalPlan> {
                         && property.getValue().equalsIgnoreCase("true"));
     String name = table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT);
     if (isTransactional) {
-      Door.forgetOthers(name);
+      Door.forgetOther(name);
     }
     return isTransactional ? name : null;
   }
@@ -211,7 +209,8 @@ final class AcidTables extends Rule<LogicalPlan> {
             calls ->
                 calls.anyMatch(
                     call ->
-                        call.getClassName().contains(".DataStream")
+                        call.getClassName().endsWith(".DataStreamReader")
+                            || call.getMethodName().equals("toTable")
                             || isSpark35 && call.getMethodName().equals("saveAsTable")));
     try {
       if (isImpossible) {
@@ -238,7 +237,8 @@ final class AcidTables extends Rule<LogicalPlan> {
       target = (LogicalPlan) ((V2WriteCommand) plan).table();
     } else if (plan instanceof MergeIntoTable) {
       target = ((MergeIntoTable) plan).targetTable();
-    } else if (SAVING.contains(plan.nodeName()) && plan.productElement(0) instanceof CatalogTable) {
+    } else if (plan.getClass().getSimpleName().equals("SaveAsV1TableCommand")) {
+      // Spark 3.5 has no such class.
       TableIdentifier name = ((CatalogTable) plan.productElement(0)).identifier();
       Object mode = plan.productElement(1);
       boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite;

@@ -38,7 +38,11 @@ public final class Door {
   private static final Logger LOG = LoggerFactory.getLogger(Door.class);
   private static final Cleaner CLEANER = Cleaner.create();
   private static final Pattern CONNECT_OPERATION =
-      Pattern.compile("SparkConnect_\\w+?_User_(.*)_Session_[-\\w]+_Operation_[-\\w]+");
+      Pattern.compile(
+          "SparkConnect_OperationTag_User_(.*)_Session_[-\\w]+_Operation_[-\\w]+", Pattern.DOTALL);
+  private static final String CONNECT_SERVICE = "org.apache.spark.sql.connect.service.";
+  private static final Map<SparkSession, String> USERS =
+      Collections.synchronizedMap(new WeakHashMap<>());
   private static final long MOST_SECONDS_TO_START = 120;
   private static final long SECONDS_UNTIL_IDLE = 60;
   private static final long SECONDS_OF_OTHERS = 5;
@@ -89,14 +93,22 @@ public final class Door {
 
   /** Returns the user of a session on a server; null if it is the user of this process. */
   private static String user(SparkSession spark) {
+    // The Thrift server sets it.
+    String user = CurrentUserContext.CURRENT_USER().get();
     for (String tag : JavaConverters.setAsJavaSet(spark.sparkContext().getJobTags())) {
       Matcher operation = CONNECT_OPERATION.matcher(tag);
       if (operation.matches()) {
-        return operation.group(1);
+        user = operation.group(1);
+        USERS.put(spark, user);
       }
     }
-    // The Thrift server sets it.
-    return CurrentUserContext.CURRENT_USER().get();
+    StackWalker frames = StackWalker.getInstance();
+    boolean isConnect =
+        user == null
+            && frames.walk(
+                calls -> calls.anyMatch(call -> call.getClassName().startsWith(CONNECT_SERVICE)));
+    // Connect analyzes plans without an operation, also before the first one: nobody's then.
+    return isConnect ? USERS.getOrDefault(spark, "") : user;
   }
 
   /** Returns an error of the engine as one of Spark, with its condition and its SQLSTATE. */
@@ -189,9 +201,14 @@ public final class Door {
     }
   }
 
-  /** Forgets which tables are others, after a change, or one of them if Spark knows better. */
-  static void forgetOthers(String name) {
-    OTHERS.keySet().removeIf(other -> name == null || other.equals(name));
+  /** Forgets which tables are others, as a change may have made one of them. */
+  static void forgetOthers() {
+    OTHERS.clear();
+  }
+
+  /** Forgets that a table is another one, as Spark knows better. */
+  static void forgetOther(String name) {
+    OTHERS.remove(name);
   }
 
   /** Returns the plans of those tables that are transactional, all read in one transaction. */
