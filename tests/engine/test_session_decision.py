@@ -64,7 +64,7 @@ def by_spark(fake: MetastoreClient, monkeypatch: pytest.MonkeyPatch, text: str) 
     spark: Any = StubSpark()
     session = hiveacid.session(spark, fake.options)
     ours: list[object] = []
-    for name in ("_query", "_change", "_frame"):
+    for name in ("_query", "change", "_frame"):
         monkeypatch.setattr(session, name, ours.append)
     session.sql(text)
     assert len(ours) + len(spark.texts) == 1
