@@ -457,7 +457,8 @@ def _locks_of_compaction(
     renumbers = renumbers_rows(None if job.type is None else CompactionType(job.type), table.kind)
     # The name of a partition does not matter.
     partition = "any" if table.partition_keys else None
-    components = compaction_components(client.features, table.ref, partition, renumbers=renumbers)
+    partitions = None if partition is None else [partition]
+    components = compaction_components(client.features, table.ref, partitions, renumbers=renumbers)
     where = "on the partitions below, one after the other" if partition else "on the table"
     return {
         ref.full_name: f"{component.type.name} {where}"

@@ -151,7 +151,7 @@ class Export:
             return report
         plan = self._planned(table, visible, target, mirror, format_)
         description, size = f"The export of {self._ref}", plan.source_bytes
-        with self._scheduler.tasks(txn.txn_id, description, size) as runner:
+        with self._scheduler.tasks(str(txn.txn_id), description, size) as runner:
             self._remove_named(plan, runner)
             tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()
             report = replace(

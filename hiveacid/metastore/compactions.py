@@ -3,6 +3,7 @@
 import random
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -58,14 +59,20 @@ _PAUSES_OF_CLEANING = _PAUSES[:3]
 _OWN = re.compile(rf"{OWN_COMPACTORS}(?:.*:)?([0-9]+)")
 
 
-def own_pool(txn_id: int) -> str:
-    """Return the pool for the requests of one transaction of this package, which it alone serves."""
-    return f"{OWN_COMPACTORS}{txn_id}"
+def own_pool(txn_id: int, number: int = 0) -> str:
+    """Return the pool for one request of a transaction of this package, which it alone serves.
+
+    Args:
+        txn_id: The transaction.
+        number: The number of the request: a claim returns the oldest request of a pool, and requests
+            of a transaction are made by several threads.
+    """
+    return f"{OWN_COMPACTORS}{number}:{txn_id}"
 
 
-def own_worker(host: str, txn_id: int) -> str:
-    """Return the worker id of one transaction of this package."""
-    return f"{OWN_COMPACTORS}{host}:{txn_id}"
+def own_worker(host: str, txn_id: int, number: int = 0) -> str:
+    """Return the worker id of one claim of a transaction of this package."""
+    return f"{OWN_COMPACTORS}{host}:{number}:{txn_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +429,10 @@ def _info(entry: QueuedCompaction, **fields: Any) -> Any:
     )
 
 
-# The transaction of one compaction of one partition, from the claim to the commit.
+# The transaction of the compactions of some partitions, from the claims to the commit.
+#
+# The commit of a compaction completes all requests that were recorded with its transaction. A
+# partition without a published directory may leave the transaction; the others go on.
 #
 # A queue with pools excludes concurrent compactors. Without pools it would hand out the requests of
 # others; an advisory lock on a name that no engine locks replaces it, also for served requests.
@@ -441,31 +451,33 @@ def renumbers_rows(type_: CompactionType | None, kind: TableKind) -> bool:
 
 
 def compaction_components(
-    features: Features, ref: TableRef, partition: str | None, *, renumbers: bool
+    features: Features, ref: TableRef, partitions: Sequence[str] | None, *, renumbers: bool
 ) -> tuple[LockComponent, ...]:
-    """Return the locks of a compaction of a partition, or of a table without partitions."""
-    partitions = None if partition is None else [partition]
+    """Return the locks of a compaction of partitions, or of a table without partitions."""
     if renumbers:
         # Writers that change rows identify them by row id: the same lock, and the same entry
         # for the check at commit, exclude all of them from beginning to commit.
         return lock_components(
-            features.has_excl_write, Operation.UPDATE, ref, partition is not None, partitions
+            features.has_excl_write, Operation.UPDATE, ref, partitions is not None, partitions
         )
-    (read,) = read_lock_components(ref, True, partitions)
+    reads = read_lock_components(ref, True, partitions)
     if features.has_pools:
-        return (read,)
+        return reads
     if features.hides_compactions:
         # It is also a part in the table, like that of an insert: until it is cleaned, the metastore
         # remembers its abort, which a request in the queue would do otherwise.
-        read = replace(read, operation=DataOperation.INSERT)
-    advisory = replace(
-        read,
-        type=LockType.EXCLUSIVE,
-        table=advisory_table(ref).name,
-        operation=DataOperation.NO_TXN,
-        is_transactional=False,
-    )
-    return (read, advisory)
+        reads = tuple(replace(read, operation=DataOperation.INSERT) for read in reads)
+    advisory = [
+        replace(
+            read,
+            type=LockType.EXCLUSIVE,
+            table=advisory_table(ref).name,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+        )
+        for read in reads
+    ]
+    return (*reads, *advisory)
 
 
 def _kind_of(client: MetastoreClient, ref: TableRef) -> TableKind:
@@ -482,12 +494,13 @@ def advisory_table(ref: TableRef) -> TableRef:
 
 
 class CompactionTransaction(LiveTransaction):
-    """A compaction that begins on entry and is undone on exit unless it is committed.
+    """Compactions of a table that begin on entry and are undone on exit unless committed.
 
     Attributes:
         ref: The table.
-        partition: The partition's name; null for an unpartitioned table.
+        partition: The partition's name, or the first of several; null for an unpartitioned table.
         type: The kind of compaction.
+        refused: The partitions that others are compacting.
         snapshot: The snapshot of the transaction.
         write_ids: The write ids that may be merged.
     """
@@ -499,6 +512,7 @@ class CompactionTransaction(LiveTransaction):
         partition: str | None,
         type_: CompactionType,
         *,
+        beside: Sequence[str] = (),
         kind: TableKind = TableKind.FULL_ACID,
         run_token: str | None = None,
         run_as: str | None = None,
@@ -512,6 +526,8 @@ class CompactionTransaction(LiveTransaction):
             ref: The table.
             partition: The partition's name, for a table that has partitions.
             type_: The kind of compaction.
+            beside: Further partitions, for another type than a rebalance. Those of which others
+                make compactions are then ``refused``; without them, they are an error.
             kind: The kind of table. Without row ids a rebalance conflicts with no writer.
             run_token: Identifies this run's transactions later.
             run_as: The owner of the directory, as which Hive's cleaner removes the replaced files.
@@ -523,12 +539,14 @@ class CompactionTransaction(LiveTransaction):
         self.ref = ref
         self.partition = partition
         self.type = type_
+        self._beside = tuple(beside)
         self._kind = kind
         self._run_as = run_as
         self._lock_wait = lock_wait_seconds
         self._queue = CompactionQueue(client)
         self._waiting: QueuedCompaction | None = None
-        self._claimed: QueuedCompaction | None = None
+        self._claims: dict[str | None, QueuedCompaction] = {}
+        self.refused: dict[str | None, AlreadyCompacting] = {}
         self._undone = ""
 
     @classmethod
@@ -600,22 +618,37 @@ class CompactionTransaction(LiveTransaction):
     @property
     def request(self) -> QueuedCompaction | None:
         """The served request; null for a request of this process, or without one."""
-        return None if self._waiting is None else self._claimed
+        return None if self._waiting is None else self._claims.get(self.partition)
 
     @property
     def txns(self) -> ValidTxnList:
         """The transactions that can be seen."""
         return self.snapshot.txns
 
-    def record(self, highest_write_id: int) -> None:
+    def leave(self, partition: str | None, reason: str, *, refused: bool = False) -> None:
+        """End the compaction of a partition of which nothing is published, and continue the others.
+
+        Args:
+            partition: The partition.
+            reason: The reason.
+            refused: Whether no work is necessary.
+        """
+        claimed = self._claims.pop(partition, None)
+        if claimed is not None and self._state is State.OPEN:
+            end = self._queue.refused if refused else self._queue.failed
+            self.attempt("end the request", lambda: end(claimed, reason))
+
+    def record(self, highest_write_id: int, partition: str | None = None) -> None:
         """Record the read range in the queue before publishing any part of the result.
 
         Args:
             highest_write_id: The highest write id that the compaction reads.
+            partition: The partition; by default that of the transaction.
         """
-        if self._claimed is not None:
+        claimed = self._claims.get(partition or self.partition)
+        if claimed is not None:
             run_as = self._run_as or self._client.get_table(self.ref).owner or self._owner.user
-            self._queue.record(self._claimed, self.txn_id, highest_write_id, run_as)
+            self._queue.record(claimed, self.txn_id, highest_write_id, run_as)
 
     def commit(self) -> None:
         """Publish the result, or on Hive 3.1, where it is already visible, release the locks.
@@ -630,16 +663,17 @@ class CompactionTransaction(LiveTransaction):
             with self._phases(Phase.COMMIT):
                 self.release()
             return
-        if self._claimed is None:
+        if not self._claims:
             # Hive's worker would merge directories that this transaction has replaced.
-            self._check_others()
+            for error in self._find_others().values():
+                raise error
         super().commit()
 
     def _completed(self) -> None:
         # Not before the commit: Hive's cleaner waits forever for a marked request whose transaction
         # is aborted. If this is not reached, whoever finds the request marks it; see CompactionQueue.
-        if (claimed := self._claimed) is not None:
-            self.attempt("mark the request as compacted", lambda: self._queue.compacted(claimed))
+        for claimed in self._claims.values():
+            self.attempt("mark the request as compacted", partial(self._queue.compacted, claimed))
 
     def abort(self, reason: str) -> None:
         """Undo everything and report the reason to the queue. Errors become warnings.
@@ -656,9 +690,7 @@ class CompactionTransaction(LiveTransaction):
         Args:
             reason: The reason.
         """
-        claimed, self._claimed = self._claimed, None
-        if claimed is not None and self._state is State.OPEN:
-            self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
+        self.leave(self.partition, reason, refused=True)
         self.abort(reason)
 
     @property
@@ -679,11 +711,12 @@ class CompactionTransaction(LiveTransaction):
         try:
             self._take_steps()
         except AnswerLost as lost_answer:
-            if self._claimed is not None and self._waiting is not None:
+            if self._claims and self._waiting is not None:
                 raise  # A request of another client can be claimed only once.
             self.abort(f"an answer was lost: {lost_answer.what}")
             self._phases.note(f"Restarting: {lost_answer.what}")
-            self._state, self._claimed = State.NEW, None
+            self._state = State.NEW
+            self._claims.clear()
             self._take_steps()
 
     def _take_steps(self) -> None:
@@ -691,12 +724,15 @@ class CompactionTransaction(LiveTransaction):
         started = time.monotonic()
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
-                self._check_others()
+                self.refused = self._find_others()
+                self._require_partitions()
             kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
             self._open(kind if self.features.hides_compactions else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
-            if self.features.has_pools or self._waiting is not None:
-                self._claim()
+            if self._waiting is not None:
+                self._serve(self._waiting)
+            elif self.features.has_pools:
+                self._claim_all()
             if self._holds_part:
                 # Before the lock, whose rows in the metastore would otherwise never be cleaned.
                 self._client.allocate_write_id(self.txn_id, self.ref)
@@ -717,26 +753,61 @@ class CompactionTransaction(LiveTransaction):
             self.snapshot = Snapshot.take(self._client, [self.ref], self.txn_id)
             self.write_ids = CompactorWriteIdList.of(self.snapshot.write_ids[self.ref.full_name])
 
-    def _check_others(self) -> None:
-        for live_request in self._queue.live(self.ref, self.partition):
-            serve = live_request.state == INITIATED and self.features.has_queue
-            raise AlreadyCompacting(
-                f"In the way: {live_request}.", remedy=_SERVE_FIRST if serve else None
+    def _find_others(self) -> dict[str | None, AlreadyCompacting]:
+        """Return errors for the partitions with live requests of others."""
+        partition = None if self._beside else self.partition
+        return {
+            entry.partition: AlreadyCompacting(
+                f"In the way: {entry}.",
+                remedy=_SERVE_FIRST
+                if entry.state == INITIATED and self.features.has_queue
+                else None,
             )
+            for entry in self._queue.live(self.ref, partition)
+            if self.partition is None or entry.partition in self._partitions
+        }
 
-    def _claim(self) -> None:
-        """Claim a request: the waiting one, or a new one of this process."""
-        pool = self._request() if self._waiting is None else self._waiting.pool
-        claimed = self._queue.claim(own_worker(self._owner.host, self.txn_id), pool)
+    @property
+    def _partitions(self) -> tuple[str | None, ...]:
+        return (self.partition, *self._beside)
+
+    def _require_partitions(self) -> None:
+        """Raise the error of a single partition, or of the last one of several."""
+        if self.partition is None or self.refused.keys() >= set(self._partitions):
+            for error in self.refused.values():
+                raise error
+
+    def _claim_all(self) -> None:
+        """Make and claim a request for each partition, before the snapshot is taken.
+
+        Otherwise, another compaction could be completed between the snapshot and the claim.
+        """
+        for number, partition in enumerate(self._partitions):
+            if partition in self.refused:
+                continue
+            try:
+                pool = self._request(partition, number)
+                self._claim(own_worker(self._owner.host, self.txn_id, number), pool)
+            except AlreadyCompacting as error:
+                self.refused[partition] = error
+        self._require_partitions()
+
+    def _claim(self, worker_id: str, pool: str | None) -> QueuedCompaction:
+        claimed = self._queue.claim(worker_id, pool)
         if claimed is None:
             raise AlreadyCompacting("Another worker took the request.")
-        self._claimed = claimed
-        self.own(self._give_up, f"request {claimed.id} from the queue")
+        self._claims[claimed.partition] = claimed
+        self.own(partial(self._give_up, claimed), f"request {claimed.id} from the queue")
+        return claimed
+
+    def _serve(self, waiting: QueuedCompaction) -> None:
+        """Claim the request that waits, or another one."""
+        claimed = self._claim(own_worker(self._owner.host, self.txn_id), waiting.pool)
         txn_renumbers = self._renumbers
         if claimed.type in list(CompactionType):
             self.ref, self.partition = claimed.table, claimed.partition
             self.type = CompactionType(claimed.type)
-            if self._waiting is not None and self._waiting.id != claimed.id:
+            if waiting.id != claimed.id:
                 self._run_as = None  # Unknown for a request other than the one that was shown.
                 self._kind = _kind_of(self._client, self.ref)
         # The type of a transaction is for good, and so is a claim.
@@ -745,14 +816,14 @@ class CompactionTransaction(LiveTransaction):
                 f"Another worker has claimed it; the next request is {claimed}."
             )
 
-    def _request(self) -> str:
-        """Make a request in a pool that no other worker reads.
+    def _request(self, partition: str | None, number: int) -> str:
+        """Make a request in a pool that no other claim reads.
 
         Returns:
             The pool.
         """
-        pool = own_pool(self.txn_id)
-        ref, partition = self.ref, self.partition
+        pool = own_pool(self.txn_id, number)
+        ref = self.ref
         answer = self._queue.request(ref, partition, self.type, pool=pool, run_as=self._run_as)
         # A metastore that ignores pools would hand out a request of others.
         is_proven = self.features.filters_queue and answer.accepted
@@ -772,14 +843,14 @@ class CompactionTransaction(LiveTransaction):
             )
         return pool
 
-    def _give_up(self) -> None:
-        if self._claimed is not None:
-            self._queue.failed(self._claimed, self._undone)
+    def _give_up(self, claimed: QueuedCompaction) -> None:
+        # Unless the partition has left.
+        if self._claims.get(claimed.partition) is claimed:
+            self._queue.failed(claimed, self._undone)
 
     def _components(self) -> tuple[LockComponent, ...]:
-        return compaction_components(
-            self.features, self.ref, self.partition, renumbers=self._renumbers
-        )
+        partitions = None if self.partition is None else (self.partition, *self._beside)
+        return compaction_components(self.features, self.ref, partitions, renumbers=self._renumbers)
 
     @property
     def _renumbers(self) -> bool:

@@ -143,23 +143,31 @@ def holds_write(directory: str, write_id: int) -> bool:
 # note names later readers as well, so it is equally safe.
 
 
-def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
-    """Record the possible readers of the directories that a directory has replaced.
+def possible_readers(client: MetastoreClient, ref: TableRef) -> ReaderNote:
+    """Return the possible readers of all directories that new readers do not see by now.
 
     Args:
         client: The metastore.
-        storage: The folder of the directory.
-        directory: A base or a delta that every new reader sees by now. A directory that has been
-            removed, or has a note, is not changed.
-        ref: Its table.
+        ref: The table.
     """
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
-    reader_note = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    return ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+
+
+def note_readers(readers: ReaderNote, storage: Storage, directory: str) -> None:
+    """Record the possible readers of the directories that a directory has replaced.
+
+    Args:
+        readers: The possible readers, asked for after every new reader saw the directory.
+        storage: The folder of the directory.
+        directory: A base or a delta. A directory that has been removed, or has a note, is not
+            changed.
+    """
     # Last: a note must not bring back a directory, because an empty base hides all rows.
     if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
         return
-    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(reader_note), replace=True)
+    storage.write_file(f"{directory}/{READER_NOTE_FILE}", codec.to_bytes(readers), replace=True)
 
 
 def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from pyspark.sql import Column as SparkColumn
@@ -21,6 +21,7 @@ from hiveacid.errors import (
     DataError,
     HiveAcidError,
     ProofFailed,
+    SparkNeeded,
     StorageError,
     UnsupportedFile,
 )
@@ -63,6 +64,7 @@ from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor, JoinTask
 from hiveacid.upkeep.compaction.partition import (
     PartitionCompactor,
     PlannedCompaction,
+    Planner,
     RowOrder,
     refuse_sorted_text,
     require_no_buckets,
@@ -84,7 +86,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class SparkScheduler(Scheduler):
-    """Runs the tasks of each transaction as a group of Spark jobs.
+    """Runs the tasks of each compaction as a group of Spark jobs.
 
     Attributes:
         spark: The session.
@@ -93,10 +95,10 @@ class SparkScheduler(Scheduler):
     spark: SparkSession
 
     @contextmanager
-    def tasks(self, txn_id: int, subject: str, size: int) -> Iterator[Tasks]:
+    def tasks(self, name: str, subject: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
         with (
-            cancelling_jobs(self.spark, f"hiveacid-{txn_id}", subject),
+            cancelling_jobs(self.spark, f"hiveacid-{name}", subject),
             translated_spark_errors(subject),
         ):
             yield SparkTasks(self.spark, size)
@@ -113,13 +115,18 @@ class SparkScheduler(Scheduler):
 
     def stop(self) -> None:
         """See the base class."""
-        # The jobs of each transaction are cancelled when it ends.
+        # The jobs of each compaction are cancelled when it ends.
 
 
-def spark_of(scheduler: Scheduler) -> SparkSession:
-    """The session of a scheduler of Spark tasks."""
-    assert isinstance(scheduler, SparkScheduler)
-    return scheduler.spark
+def spark_of(tasks: Tasks) -> SparkSession:
+    """The session of Spark tasks.
+
+    Raises:
+        SparkNeeded: The tasks are parts of one task of Spark, which has no session.
+    """
+    if not isinstance(tasks, SparkTasks):
+        raise SparkNeeded("A session of Spark must write the rows.")
+    return tasks.spark
 
 
 # The row order of a rebalance as columns of Spark
@@ -181,8 +188,8 @@ class SortingCompactor(AcidCompactor):
             inserts=self.readable(bucket.inserts),
             deletes=self.readable(bucket.deletes),
         )
-        spark = spark_of(self.scheduler)
-        return sort_bucket(spark, self.table, whole, self.compaction.write_ids, out)
+        spark = spark_of(self.tasks)
+        return sort_bucket(spark, self.table, whole, self.planner.write_ids, out)
 
     def readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
         """The same files, with copies in place of files that Spark may be unable to read."""
@@ -468,10 +475,11 @@ class SortedRows:
 class RebalancingCompactor(SortingCompactor):
     """Compacts one partition of a full ACID table into sorted rows with new row ids."""
 
-    def require_possible(self) -> None:
+    @classmethod
+    def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """See the base class."""
         # Others may have altered the table after the partition was created.
-        require_no_buckets(self.table, self.partition)
+        require_no_buckets(planner.table, planner.partition)
 
     def write(self, compaction: PlannedCompaction) -> None:
         """See the base class."""
@@ -480,16 +488,16 @@ class RebalancingCompactor(SortingCompactor):
         rows = [file for file in files if not file.constraints.is_delete]
         events = [file for file in files if file.constraints.is_delete]
         census = self._take_census(plan, rows, events)
-        aborted_ids, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
+        aborted_ids, types = self.planner.write_ids.aborted, orc_row_types(self.table)
         bare = BucketInputs(
             self.storage.location, 0, (), (), aborted_ids, types, self.table.mapped_columns
         )
         self.tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
         sorted_rows = SortedRows(
-            spark_of(self.scheduler),
+            spark_of(self.tasks),
             self.table,
             self.storage.location,
-            self.compaction.write_ids,
+            self.planner.write_ids,
             self._numbered(rows),
             self._numbered(events),
         )
@@ -537,12 +545,16 @@ def _acid_file(root: Location, bucket: int, file: InputFile) -> AcidFile:
 class RewritingCompactor(InsertOnlyCompactor):
     """Compacts one partition of an insert-only table in any format, also sorted."""
 
-    def require_possible(self) -> None:
+    @classmethod
+    def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """See the base class."""
-        self._format = SparkRowFormat.of(self.table, self.partition)
-        if self.order.by and self._format.format.is_text:
+        if order.by and SparkRowFormat.of(planner.table, planner.partition).format.is_text:
             # The format of the table may differ from that of the partition.
-            refuse_sorted_text(self.name)
+            refuse_sorted_text(planner.name)
+
+    @cached_property
+    def _format(self) -> SparkRowFormat:
+        return SparkRowFormat.of(self.table, self.partition)
 
     def write_again(self, task: JoinTask) -> list[StagedFile]:
         """See the base class."""
@@ -575,7 +587,7 @@ class RewritingCompactor(InsertOnlyCompactor):
         """Count the rows of some files, or their lines, by all their values."""
         if not files:
             return Tally()
-        session = scan_session(spark_of(self.scheduler))
+        session = scan_session(spark_of(self.tasks))
         if self._format.format.is_text:
             return tally_values(self._format.lines(session, files).select(LINE))
         return tally_values(self._format.scan(session, files).drop(PART))
@@ -608,7 +620,7 @@ class RewritingCompactor(InsertOnlyCompactor):
 
     def _written_again(self, task: JoinTask) -> list[NewFile]:
         """Read some files by Spark and write their rows, sorted, or their lines unchanged."""
-        spark = scan_session(spark_of(self.scheduler))
+        spark = scan_session(spark_of(self.tasks))
         files = self._inputs(task)
         flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
         location = f"{task.root}/{flat}"

@@ -59,6 +59,32 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenFolders:
+    """The hidden folders of a transaction below a location.
+
+    Attributes:
+        location: The location.
+        name: The hidden folder that they are in.
+        has_uploads: Whether files are uploaded to their final paths.
+    """
+
+    location: Location
+    name: str
+    has_uploads: bool
+
+    def folder(self, name: str, final: str | None = None, *, is_read: bool = False) -> Folder:
+        """A folder for staged files, which no reader lists.
+
+        Args:
+            name: Its name.
+            final: The directory that the files will be published in, below the location.
+            is_read: Whether the files are read before they are published.
+        """
+        path = f"{self.name}/{name}"
+        return Folder(self.location, path, final if self.has_uploads else None, is_read)
+
+
+@dataclass(frozen=True, slots=True)
 class StagedFile:
     """A finished ACID file that is not visible yet.
 
@@ -389,16 +415,14 @@ class StagedDirectories:
         self.storage = self._hidden.storage
         txn.own(self.remove, self._hidden.path)
 
-    def folder(self, name: str, final: str | None = None, *, is_read: bool = False) -> Folder:
-        """A folder for staged files, which no reader lists.
+    @property
+    def hidden(self) -> HiddenFolders:
+        """The folders of the files until they are published."""
+        return HiddenFolders(self._location, self._hidden.name, self._uploads is not None)
 
-        Args:
-            name: Its name.
-            final: The directory that the files will be published in, below the location.
-            is_read: Whether the files are read before they are published.
-        """
-        path = f"{self._hidden.name}/{name}"
-        return Folder(self._location, path, final if self._uploads else None, is_read)
+    def folder(self, name: str, final: str | None = None, *, is_read: bool = False) -> Folder:
+        """See ``HiddenFolders``."""
+        return self.hidden.folder(name, final, is_read=is_read)
 
     def keep(self, file: StagedFile) -> None:
         """Record a file that a task has staged, so that it is removed if it is not published."""

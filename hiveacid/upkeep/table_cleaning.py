@@ -33,7 +33,7 @@ from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import is_replicated, recycle
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.consumers import consumer_versions
-from hiveacid.records.proofs import note_readers
+from hiveacid.records.proofs import note_readers, possible_readers
 from hiveacid.records.run_notes import NoteFile, mark_committed
 from hiveacid.records.table_history import OldestVersion
 from hiveacid.rules.cleaning import (
@@ -447,7 +447,7 @@ class _Cleaner:
         with self._phases(Phase.REGISTER, "the current readers"):
             self._confirm()
             try:
-                note_readers(self._client, storage, directory, self._table.ref)
+                note_readers(possible_readers(self._client, self._table.ref), storage, directory)
             except HiveAcidError as error:
                 self.warnings.append(f"Cleaning will take a run more: {error}")
 

@@ -18,7 +18,7 @@ from hiveacid.metastore.thrift import idl
 from hiveacid.metastore.thrift.answers import TxnType
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from hiveacid.records.proofs import note_readers, read_reader_note
+from hiveacid.records.proofs import note_readers, possible_readers, read_reader_note
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
@@ -68,7 +68,9 @@ def test_a_reader_that_began_before_is_never_hurt(folders):
     old = [folders.insert(), folders.insert()]
     with folders.reading() as reader:
         base = folders.compact(Base(2))
-        note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+        note_readers(
+            possible_readers(folders.client, folders.ref), Storage.of(folders.table.folder), base
+        )
         report = folders.clean()
         assert report.removed == ()
         assert sorted(kept(report)) == old
@@ -80,7 +82,9 @@ def test_a_reader_that_began_before_is_never_hurt(folders):
 
 def test_a_later_reader_blocks_nothing(folders, compacted):
     *old, base = compacted
-    note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    note_readers(
+        possible_readers(folders.client, folders.ref), Storage.of(folders.table.folder), base
+    )
     with folders.reading():
         assert removed(folders.clean()) == old
 
@@ -111,7 +115,9 @@ def test_a_lock_without_a_transaction_is_waited_for(folders):
     )
     held = folders.client.lock([lock], 0, "somebody", "elsewhere", None)
     base = folders.compact(Base(2))
-    note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
+    note_readers(
+        possible_readers(folders.client, folders.ref), Storage.of(folders.table.folder), base
+    )
     report = folders.clean()
     assert report.removed == ()
     assert f"lock {held.lock_id} of somebody" in kept(report)[old[0]]
@@ -142,7 +148,9 @@ def test_half_a_note_is_written_again(folders, compacted):
 def test_a_note_never_brings_back_a_directory(folders):
     folders.insert()
     before = folders.tree()
-    note_readers(folders.client, Storage.of(folders.table.folder), "base_9", folders.ref)
+    note_readers(
+        possible_readers(folders.client, folders.ref), Storage.of(folders.table.folder), "base_9"
+    )
     assert folders.tree() == before
 
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hiveacid.errors import CorruptFile, VersionGone
-from hiveacid.records.proofs import note_readers
+from hiveacid.records.proofs import note_readers, possible_readers
 from hiveacid.rules.names import Base
 from hiveacid.storage.folder import ReadOnlyStorage, Storage
 from hiveacid.storage.listing import check_kept, list_files, read_marker
@@ -25,7 +25,7 @@ def folders(client, database):
         folders.insert()
         base = folders.compact(Base(write_id))
     # Like a compaction, so that later readers do not delay the cleaning.
-    note_readers(client, Storage.of(folders.table.folder), base, folders.ref)
+    note_readers(possible_readers(client, folders.ref), Storage.of(folders.table.folder), base)
     return folders
 
 

@@ -33,7 +33,12 @@ from hiveacid.rules.write_ids import Range
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.listing import DataFile
 from hiveacid.storage.staging import Folder, StagedFile
-from hiveacid.upkeep.compaction.partition import PartitionCompactor, PlannedCompaction
+from hiveacid.upkeep.compaction.partition import (
+    PartitionCompactor,
+    PlannedCompaction,
+    Planner,
+    RowOrder,
+)
 from hiveacid.upkeep.compaction.proof import (
     CountedFile,
     RecountTask,
@@ -71,7 +76,8 @@ _ENCODED_WHILE_MERGED = 10
 class AcidCompactor(PartitionCompactor):
     """Compacts one partition of a full ACID table."""
 
-    def require_possible(self) -> None:
+    @classmethod
+    def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """See the base class."""
 
     def write(self, compaction: PlannedCompaction) -> None:
@@ -178,7 +184,7 @@ class AcidCompactor(PartitionCompactor):
                 self.storage.location,
                 files,
                 deletes,
-                self.compaction.write_ids.aborted,
+                self.planner.write_ids.aborted,
                 self.table.mapped_columns,
             )
         ]
@@ -228,7 +234,7 @@ class AcidCompactor(PartitionCompactor):
                 repetition = RepetitionTask(
                     self.storage.location,
                     tuple(file.file for file in files if file.bucket == bucket),
-                    self.compaction.write_ids.aborted,
+                    self.planner.write_ids.aborted,
                 )
                 (repeated,) = self.tasks.run(count_repeated, [repetition])
                 balanced = replace(balanced, repeated=repeated)
@@ -247,10 +253,10 @@ class AcidCompactor(PartitionCompactor):
         inputs = partial(
             BucketInputs,
             self.storage.location,
-            aborted=self.compaction.write_ids.aborted,
+            aborted=self.planner.write_ids.aborted,
             types=orc_row_types(self.table),
             columns=self.table.mapped_columns,
-            codec=stated_codec(self.table, self.compaction.features),
+            codec=stated_codec(self.table, self.planner.features),
         )
 
         def files(

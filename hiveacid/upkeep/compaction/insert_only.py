@@ -23,7 +23,12 @@ from hiveacid.rules.schema import MappedColumns
 from hiveacid.storage.file_columns import orc_row_types
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.staging import Folder, StagedFile, staged_file
-from hiveacid.upkeep.compaction.partition import PartitionCompactor, PlannedCompaction
+from hiveacid.upkeep.compaction.partition import (
+    PartitionCompactor,
+    PlannedCompaction,
+    Planner,
+    RowOrder,
+)
 from hiveacid.upkeep.compaction.proof import check_columns
 from hiveacid.upkeep.compaction.tasks import check_rows
 
@@ -63,12 +68,14 @@ class InsertOnlyCompactor(PartitionCompactor):
         """The format of the files."""
         return format_of(self.table, self.partition)
 
-    def require_possible(self) -> None:
+    @classmethod
+    def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """See the base class."""
-        if self.format is not StorageFormat.ORC:
-            raise SparkNeeded(f"{self.name} is kept as {self.format}, which only Spark rewrites.")
-        if self.order.by:
-            raise SparkNeeded(f"The rows of {self.name} must be sorted.")
+        form = format_of(planner.table, planner.partition)
+        if form is not StorageFormat.ORC:
+            raise SparkNeeded(f"{planner.name} is kept as {form}, which only Spark rewrites.")
+        if order.by:
+            raise SparkNeeded(f"The rows of {planner.name} must be sorted.")
 
     def write(self, compaction: PlannedCompaction) -> None:
         """See the base class."""

@@ -1,4 +1,4 @@
-"""Compaction of one partition, or of a table without partitions, in its own transaction."""
+"""Compaction of one partition, or of a table without partitions, in a transaction."""
 
 import os
 from abc import ABC, abstractmethod
@@ -14,6 +14,7 @@ from hiveacid.errors import (
     InvalidJob,
     MetastoreCallFailed,
     NothingToCompact,
+    SparkNeeded,
     UnknownColumn,
     UnsupportedMetastore,
     UnsupportedTable,
@@ -27,6 +28,7 @@ from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.progress import Phase, PhaseClock
 from hiveacid.records.overlaps import Overlaps
 from hiveacid.records.proofs import note_readers
+from hiveacid.rules.cleaning import ReaderNote
 from hiveacid.rules.compaction import (
     Balance,
     CompactionPlan,
@@ -62,8 +64,14 @@ from hiveacid.storage.listing import (
     read_notes,
     read_state,
 )
-from hiveacid.storage.staging import Folder, StagedDirectories, StagedFile, staged_file
-from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
+from hiveacid.storage.staging import (
+    Folder,
+    HiddenFolders,
+    StagedDirectories,
+    StagedFile,
+    staged_file,
+)
+from hiveacid.upkeep.compaction.scheduling import COPIED_WHILE_ENCODED, Inline, Scheduler, Tasks
 
 # The row order that a rebalance writes
 
@@ -177,6 +185,12 @@ class PlannedCompaction:
     files: Sequence[FileStatus]
     warnings: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """The size of the files that are replaced."""
+        names = frozenset(self.plan.inputs)
+        return sum(file.size for file in self.files if file.path.partition("/")[0] in names)
+
 
 @dataclass(frozen=True, slots=True)
 class Planner:
@@ -203,6 +217,12 @@ class Planner:
         """The folder of the partition."""
         folder = self.table.folder if self.partition is None else self.partition.folder
         return Storage.of(folder)
+
+    @property
+    def name(self) -> str:
+        """The table and the partition, for messages."""
+        name = self.table.ref.full_name
+        return name if self.partition is None else f"{name}/{self.partition.name}"
 
     @property
     def is_flat(self) -> bool:
@@ -304,79 +324,71 @@ class Planner:
         )
 
 
+# A smaller partition is written by one task if others wait for the processes, too.
+_SMALL_BYTES = 16 << 20
+# The work on a partition without rows, as a number of bytes to encode.
+_EFFORT_OF_A_PARTITION = 2 << 20
 _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 
 
 @dataclass
 class PartitionCompactor(ABC):
-    """Compacts one partition. The kind of table determines the contents of the files.
+    """Writes the files of one compaction. The kind of table determines their contents.
+
+    It can be sent to another process, which returns it with its results.
 
     Attributes:
-        scheduler: Runs the tasks.
-        client: The metastore.
-        table: The table.
-        partition: The partition; None for a table without partitions.
-        compaction: The transaction, entered.
-        phases: Receives the phases.
-        overlaps: Concurrent commits since the job began; None disables the check.
+        planner: The planner of the compaction.
+        compaction: The plan.
+        hidden: The folders of the files until they are published.
+        visibility_txn: The transaction in the names of the new directories; 0 for none.
         order: The row order that a rebalance writes.
-        run_token: The token of the run, for the note.
-        run_id: The run of the DAG, if the token does not contain it.
-        warnings: Problems that did not change the result.
+        noted_rows: The number of rows that the replaced files should have, if their directories
+            have notes.
+        phases: Receives notes.
+        kept: The files that were written.
         bytes_read: The size of the replaced files.
         stripes_copied: The number of ORC stripes that were copied unchanged.
         stripes_encoded: The number of ORC stripes that were rewritten.
-        noted_rows: The number of rows that the replaced files should have, if their directories
-            have notes.
         rows: The balance of the rows.
         events: The balance of the delete events that are kept.
         values: The rewritten rows, with all their values.
     """
 
-    scheduler: Scheduler
-    client: MetastoreClient
-    table: HiveTable
-    partition: HivePartition | None
-    compaction: CompactionTransaction
+    planner: Planner
+    compaction: PlannedCompaction
+    hidden: HiddenFolders
+    visibility_txn: int
+    order: RowOrder
+    noted_rows: Mapping[str, int]
     phases: PhaseClock
-    overlaps: Overlaps | None = None
-    order: RowOrder = field(default_factory=RowOrder)
-    run_token: str | None = None
-    run_id: str | None = None
-    warnings: list[str] = field(default_factory=list)
+    kept: list[StagedFile] = field(default_factory=list)
     bytes_read: int = 0
     stripes_copied: int = 0
     stripes_encoded: int = 0
-    noted_rows: Mapping[str, int] = field(default_factory=dict)
     rows: Balance = field(default_factory=Balance)
     events: Balance = field(default_factory=Balance)
     values: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
-        self.planner = Planner(
-            self.table,
-            self.partition,
-            self.compaction.features,
-            self.compaction.write_ids,
-            self.compaction.txns,
-            TableOfFolder.of(self.table, self.compaction),
-        )
+        self.table = self.planner.table
+        self.partition = self.planner.partition
         self.storage = self.planner.storage
         self.tasks: Tasks
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
-        self._published: list[str] = []
-        self._size = 0
-        self._bytes_written = 0
-        self._input_facts: dict[str, Any] = {}
 
-    @cached_property
-    def directories(self) -> StagedDirectories:
-        """The new directories, hidden until they are published."""
-        return StagedDirectories(self.storage.location, self.compaction, self.table.identity)
-
-    @abstractmethod
-    def require_possible(self) -> None:
+    @classmethod
+    def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """Refuse a partition that this compactor cannot compact."""
+
+    def run(self, tasks: Tasks) -> None:
+        """Write the files, and prove that they contain what they should.
+
+        Args:
+            tasks: Runs the parts of the work.
+        """
+        self.tasks = tasks
+        self.write(self.compaction)
 
     @abstractmethod
     def write(self, compaction: PlannedCompaction) -> None:
@@ -392,7 +404,7 @@ class PartitionCompactor(ABC):
 
     def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
         """The hidden files of a new directory, by their names."""
-        hides_compactions = self.compaction.features.hides_compactions
+        hides_compactions = self.planner.features.hides_compactions
         return (
             {METADATA_FILE: _COMPACTED}
             if isinstance(directory, Base) and not hides_compactions
@@ -405,132 +417,21 @@ class PartitionCompactor(ABC):
         """Return the part of a new directory's note on the distribution of its rows over files."""
         return {}
 
-    def run(self, type_: CompactionType, reason: str) -> PartitionReport:
-        """Compact and commit.
-
-        Args:
-            type_: The requested type; on Hive 3, a major compaction may run instead.
-            reason: The reason for the compaction, for the report.
-
-        Raises:
-            NothingToCompact: The compaction would have no effect.
-            TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
-        """
-        try:
-            return self._run(type_, reason)
-        except (DirectoryMissing, NothingToCompact, MetastoreCallFailed):
-            # The reason may be that the partition was dropped since it was listed.
-            if not self._published:
-                self._require_same_table()
-            raise
-
-    def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
-        with self.phases(Phase.READ, "the directories"):
-            compaction = self._plan(type_)
-        subject = f"{compaction.plan.type} {self.name}"
-        with (
-            self.phases(Phase.WRITE, "the compacted files"),
-            self.scheduler.tasks(self.compaction.txn_id, subject, self._size) as self.tasks,
-        ):
-            self.write(compaction)
-        self.compaction.check_alive()
-        with self.phases(Phase.REGISTER, "what was compacted"):
-            self._register(compaction, type_)
-        with self.phases(Phase.PUBLISH, "the files"):
-            self._publish(compaction.plan)
-        self.compaction.commit()
-        self._remember()
-        return self._report(compaction.plan, reason)
-
-    def _plan(self, type_: CompactionType) -> PlannedCompaction:
-        """Choose the directories to replace, and take over the facts of their notes."""
-        if not self.compaction.features.hides_compactions and not self.storage.renames_at_once:
-            raise UnsupportedTable(
-                f"{self.name} is on an object store, where a base appears file by file. Only Hive"
-                " Metastore 4 hides it until it is complete.",
-                remedy="Let Hive compact the table.",
-            )
-        require_orc(self.table, self.partition)
-        # The partition is compared before the publication, or after a failure.
-        require_same_definition(self.client, self.table)
-        self.require_possible()
-        compaction = self.planner.plan(type_)
-        self.warnings += compaction.warnings
-        plan, state = compaction.plan, compaction.state
-        notes = read_notes(self.storage, state, _directories(plan))
-        self.noted_rows = check_notes(self.storage, state, notes)
-        times_without_note = self._unnoted(
-            [name for name in _directories(plan) if name not in notes]
-        )
-        self._input_facts = {
-            **replacing(plan.inputs, self.compaction.write_ids, notes),
-            **taken_over(notes, self.table.ref.full_name, times_without_note),
-            **self.layout_note(plan, notes),
-        }
-        inputs = (f for f in compaction.files if f.path.partition("/")[0] in plan.inputs)
-        self._size = sum(file.size for file in inputs)
-        return compaction
-
-    def _register(self, compaction: PlannedCompaction, requested: CompactionType) -> None:
-        """Record the compaction in the metastore, and refuse what others have done meanwhile.
-
-        Raises:
-            OverlapRefused: The policy strict does not let both succeed.
-            SnapshotMoved: Delete events refer to rows that a rebalance gives other ids.
-        """
-        # A table that was never written may have original files to compact. To the metastore a
-        # 0 means every write id, and the metastore would forget aborted ones.
-        self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
-        rebalanced = compaction.plan.type is CompactionType.REBALANCE
-        if rebalanced and self.table.kind is TableKind.FULL_ACID:
-            # Engines that take no lock may have changed rows in the meantime.
-            now = list_files(self.storage, self.planner.owner)
-            require_no_deletes(_names(now) - _names(compaction.files))
-        # On Hive 3 the rename is the commit. The check uses the requested type, even if another
-        # type ran.
-        self._require_no_overlap(requested)
-
-    def _report(self, plan: CompactionPlan, reason: str) -> PartitionReport:
-        return PartitionReport(
-            table=self.table.ref.full_name,
-            partition=None if self.partition is None else self.partition.name,
-            type=plan.type.value,
-            outcome="compacted",
-            reason=reason,
-            txn_id=self.compaction.txn_id,
-            published=tuple(self._published),
-            replaced=plan.inputs,
-            rows=self.rows.written.rows,
-            deletes=self.events.written.rows,
-            proof=self._proof(),
-            bytes_read=self.bytes_read,
-            bytes_written=self._bytes_written,
-            stripes_copied=self.stripes_copied,
-            stripes_encoded=self.stripes_encoded,
-            seconds=self.phases.seconds,
-            warnings=(*self.compaction.warnings, *self.warnings),
-        )
-
     @property
     def effort_of_copying(self) -> int:
         """The work of copying all files of the input, or of counting their rows; see ``Tasks``."""
         # From a store, processes copy while others wait for it.
-        return self._size // COPIED_WHILE_ENCODED if self.storage.is_local else self._size
+        size = self.compaction.size
+        return size // COPIED_WHILE_ENCODED if self.storage.is_local else size
 
-    def _require_no_overlap(self, type_: CompactionType) -> None:
-        """Refuse a commit that conflicts with commits of others since the job began.
+    @property
+    def name(self) -> str:
+        """The table and the partition, for messages."""
+        return self.planner.name
 
-        Raises:
-            OverlapRefused: The policy strict does not let both succeed.
-        """
-        if self.overlaps is None:
-            return
-        partition = None if self.partition is None else self.partition.name
-        writer = WriteKind.MINOR if type_ is CompactionType.MINOR else WriteKind.MAJOR
-        writes = [(self.table.ref, writer, [partition])]
-        self.overlaps.require_none_at_commit(self.compaction, writes)
-
-    def _proof(self) -> CompactionProof:
+    @property
+    def proof(self) -> CompactionProof:
+        """The counts of rows and events that were read and written."""
         return CompactionProof(
             rows_read=self.rows.read.rows,
             rows_deleted=self.rows.deleted.rows,
@@ -546,23 +447,21 @@ class PartitionCompactor(ABC):
             values_digest=f"{self.values.digest:016x}",
         )
 
-    @property
-    def name(self) -> str:
-        """The table and the partition, for messages."""
-        name = self.table.ref.full_name
-        return name if self.partition is None else f"{name}/{self.partition.name}"
-
     def folder(self, name: str) -> Folder:
         """A folder that no reader lists, removed at the end of the transaction."""
-        return self.directories.folder(name)
+        return self.hidden.folder(name)
 
     def output(self, directory: Base | Delta) -> Folder:
         """The folder for the files of a new directory until they are proved and published."""
-        return self.directories.folder("out", self._name_of(directory), is_read=True)
+        return self.hidden.folder("out", self.name_of(directory), is_read=True)
+
+    def name_of(self, directory: Base | Delta) -> str:
+        """The name of a new directory."""
+        return replace(directory, visibility_txn=self.visibility_txn).name
 
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
         """Register a file for publication if it contains rows or delete events."""
-        self.directories.keep(file)
+        self.kept.append(file)
         if file.rows:
             self._staged.setdefault(directory, []).append(file)
 
@@ -571,8 +470,13 @@ class PartitionCompactor(ABC):
         with staged_file(self.output(directory), self.file_name(0)) as file:
             size = self.write_empty(file.sink)
         empty_file = file.result(0, 0, size)
-        self.directories.keep(empty_file)
+        self.kept.append(empty_file)
         self._staged[directory] = [empty_file]
+
+    @property
+    def new_directories(self) -> Sequence[Base | Delta]:
+        """The directories that files are registered for."""
+        return tuple(self._staged)
 
     def staged(self, directory: Base | Delta) -> list[StagedFile]:
         """The files to be published in a directory."""
@@ -582,34 +486,279 @@ class PartitionCompactor(ABC):
         """Whether a file is registered for publication in a directory."""
         return directory in self._staged
 
+
+def written(compactor: PartitionCompactor) -> PartitionCompactor:
+    """Write the files of a small compaction in one task."""
+    compactor.run(Inline())
+    return compactor
+
+
+# The compaction of one partition within a transaction, from the plan to the published files.
+
+
+@dataclass(frozen=True, slots=True)
+class Compactors:
+    """The circumstances that the compactions of a job have in common.
+
+    Attributes:
+        scheduler: Runs the tasks.
+        client: The metastore.
+        kind: The class that writes the files.
+        overlaps: Concurrent commits since the job began; None disables the check.
+        run_token: The token of the run, for the note.
+        run_id: The run of the DAG, if the token does not contain it.
+    """
+
+    scheduler: Scheduler
+    client: MetastoreClient
+    kind: type[PartitionCompactor]
+    overlaps: Overlaps | None = None
+    run_token: str | None = None
+    run_id: str | None = None
+
+
+class PartitionCompaction:
+    """The compaction of one partition, or of a table without partitions, in a transaction."""
+
+    def __init__(
+        self,
+        compactors: Compactors,
+        table: HiveTable,
+        partition: HivePartition | None,
+        txn: CompactionTransaction,
+        phases: PhaseClock,
+        order: RowOrder,
+    ) -> None:
+        """Describe the compaction.
+
+        Args:
+            compactors: The circumstances.
+            table: The table.
+            partition: The partition; None for a table without partitions.
+            txn: The transaction, entered.
+            phases: Receives the phases.
+            order: The row order that a rebalance writes.
+        """
+        self._scheduler = compactors.scheduler
+        self._client = compactors.client
+        self._kind = compactors.kind
+        self._overlaps = compactors.overlaps
+        self._origin = {"run_token": compactors.run_token, "run_id": compactors.run_id}
+        self._table = table
+        self._partition = partition
+        self._txn = txn
+        self._phases = phases
+        self._order = order
+        self._warnings: list[str] = []
+        self._published: list[str] = []
+        self._is_publishing = False
+        self._bytes_written = 0
+        self._input_facts: dict[str, Any] = {}
+        self._planner = Planner(
+            table,
+            partition,
+            txn.features,
+            txn.write_ids,
+            txn.txns,
+            TableOfFolder.of(table, txn),
+        )
+        self._storage = self._planner.storage
+        self._compactor: PartitionCompactor
+
+    @cached_property
+    def _directories(self) -> StagedDirectories:
+        """The new directories, hidden until they are published."""
+        return StagedDirectories(self._storage.location, self._txn, self._table.identity)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether no reader can have seen a directory of this compaction."""
+        return not self._is_publishing
+
+    def run(self, type_: CompactionType, companions: int = 0) -> None:
+        """Compact, up to the commit.
+
+        Args:
+            type_: The requested type; on Hive 3, a major compaction may run instead.
+            companions: The number of other partitions that are compacted at the same time.
+
+        Raises:
+            NothingToCompact: The compaction would have no effect.
+            TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
+        """
+        try:
+            self._run(type_, companions)
+        except (DirectoryMissing, NothingToCompact, MetastoreCallFailed):
+            # The reason may be that the partition was dropped since it was listed.
+            if not self._published:
+                self._require_same_table()
+            raise
+
+    def _run(self, type_: CompactionType, companions: int) -> None:
+        with self._phases(Phase.READ, "the directories"):
+            self._compactor = compactor = self._plan(type_)
+        plan = compactor.compaction.plan
+        with (
+            self._phases(Phase.WRITE, "the compacted files"),
+            self._scheduler.tasks(
+                f"{self._txn.txn_id}-{self._planner.name}",
+                f"{plan.type} {self._planner.name}",
+                compactor.compaction.size,
+            ) as tasks,
+        ):
+            self._compactor = compactor = self._written(compactor, tasks, companions)
+        self._txn.check_alive()
+        with self._phases(Phase.REGISTER, "what was compacted"):
+            self._register(compactor.compaction, type_)
+        with self._phases(Phase.PUBLISH, "the files"):
+            self._publish(plan)
+
+    def _plan(self, type_: CompactionType) -> PartitionCompactor:
+        """Choose the directories to replace, and take over the facts of their notes."""
+        if not self._txn.features.hides_compactions and not self._storage.renames_at_once:
+            raise UnsupportedTable(
+                f"{self._planner.name} is on an object store, where a base appears file by file."
+                " Only Hive Metastore 4 hides it until it is complete.",
+                remedy="Let Hive compact the table.",
+            )
+        require_orc(self._table, self._partition)
+        # The partition is compared before the publication, or after a failure.
+        require_same_definition(self._client, self._table)
+        self._kind.require_possible(self._planner, self._order)
+        compaction = self._planner.plan(type_)
+        self._warnings += compaction.warnings
+        plan, state = compaction.plan, compaction.state
+        notes = read_notes(self._storage, state, _directories(plan))
+        compactor = self._kind(
+            replace(self._planner, owner=None),
+            compaction,
+            self._directories.hidden,
+            self._txn.visibility_txn,
+            self._order,
+            check_notes(self._storage, state, notes),
+            self._phases,
+        )
+        times_without_note = self._unnoted(
+            [name for name in _directories(plan) if name not in notes]
+        )
+        self._input_facts = {
+            **replacing(plan.inputs, self._txn.write_ids, notes),
+            **taken_over(notes, self._table.ref.full_name, times_without_note),
+            **compactor.layout_note(plan, notes),
+        }
+        return compactor
+
+    def _written(
+        self, compactor: PartitionCompactor, tasks: Tasks, companions: int
+    ) -> PartitionCompactor:
+        """Write the files: of a small partition beside many others in one task."""
+        effort = (companions + 1) * (compactor.effort_of_copying + _EFFORT_OF_A_PARTITION)
+        try:
+            if (
+                companions
+                and compactor.compaction.size < _SMALL_BYTES
+                and not compactor.hidden.has_uploads
+            ):
+                # The clock belongs to this process.
+                task = replace(compactor, phases=PhaseClock())
+                (compactor_with_files,) = tasks.run(written, [task], effort=effort)
+                return compactor_with_files
+        except SparkNeeded:
+            self._phases.note(f"Compacting {self._planner.name} in parts")
+        compactor.run(tasks)
+        for file in compactor.kept:
+            self._directories.keep(file)
+        return compactor
+
+    def _register(self, compaction: PlannedCompaction, requested: CompactionType) -> None:
+        """Record the compaction in the metastore, and refuse what others have done meanwhile.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+            SnapshotMoved: Delete events refer to rows that a rebalance gives other ids.
+        """
+        # A table that was never written may have original files to compact. To the metastore a
+        # 0 means every write id, and the metastore would forget aborted ones.
+        partition = None if self._partition is None else self._partition.name
+        self._txn.record(self._txn.write_ids.high_watermark or CONVERTED_BASE, partition)
+        rebalanced = compaction.plan.type is CompactionType.REBALANCE
+        if rebalanced and self._table.kind is TableKind.FULL_ACID:
+            # Engines that take no lock may have changed rows in the meantime.
+            now = list_files(self._storage, self._planner.owner)
+            require_no_deletes(_names(now) - _names(compaction.files))
+        # On Hive 3 the rename is the commit. The check uses the requested type, even if another
+        # type ran.
+        self._require_no_overlap(requested)
+
+    def report(self, reason: str) -> PartitionReport:
+        """Describe the committed compaction.
+
+        Args:
+            reason: The reason for the compaction.
+        """
+        compactor, plan = self._compactor, self._compactor.compaction.plan
+        return PartitionReport(
+            table=self._table.ref.full_name,
+            partition=None if self._partition is None else self._partition.name,
+            type=plan.type.value,
+            outcome="compacted",
+            reason=reason,
+            txn_id=self._txn.txn_id,
+            published=tuple(self._published),
+            replaced=plan.inputs,
+            rows=compactor.rows.written.rows,
+            deletes=compactor.events.written.rows,
+            proof=compactor.proof,
+            bytes_read=compactor.bytes_read,
+            bytes_written=self._bytes_written,
+            stripes_copied=compactor.stripes_copied,
+            stripes_encoded=compactor.stripes_encoded,
+            seconds=self._phases.seconds,
+            warnings=(*self._txn.warnings, *self._warnings),
+        )
+
+    def _require_no_overlap(self, type_: CompactionType) -> None:
+        """Refuse a commit that conflicts with commits of others since the job began.
+
+        Raises:
+            OverlapRefused: The policy strict does not let both succeed.
+        """
+        if self._overlaps is None:
+            return
+        partition = None if self._partition is None else self._partition.name
+        writer = WriteKind.MINOR if type_ is CompactionType.MINOR else WriteKind.MAJOR
+        writes = [(self._table.ref, writer, [partition])]
+        self._overlaps.require_none_at_commit(self._txn, writes)
+
     def _publish(self, plan: CompactionPlan) -> None:
         """Publish the new directories, each by one rename."""
-        hides_compactions = self.compaction.features.hides_compactions
-        ready = [self._complete(plan, directory) for directory in self._staged]
+        hides_compactions = self._txn.features.hides_compactions
+        ready = [self._complete(plan, directory) for directory in self._compactor.new_directories]
         self._require_same_table()
+        self._is_publishing = True
         for final in ready:
             # On Hive 3 this is the commit: readers may need the directory from now on.
-            self.directories.publish(final, for_good=not hides_compactions)
+            self._directories.publish(final, for_good=not hides_compactions)
             self._published.append(final)
-        self.directories.remove()
+        self._directories.remove()
 
     def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
         """Complete a new directory and return its name."""
-        final = self._name_of(directory)
-        named_files = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
+        compactor = self._compactor
+        final = compactor.name_of(directory)
+        named_files = [
+            (compactor.file_name(file.bucket), file) for file in compactor.staged(directory)
+        ]
         self._bytes_written += sum(file.bytes for _, file in named_files)
         files = [WrittenFile(name, file.rows, file.bytes) for name, file in named_files]
-        notes = self.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, files)}
-        self.directories.complete(final, named_files, notes)
+        notes = compactor.side_files(directory) | {SIDECAR_FILE: self._sidecar(plan, files)}
+        self._directories.complete(final, named_files, notes)
         return final
-
-    def _name_of(self, directory: Base | Delta) -> str:
-        return replace(directory, visibility_txn=self.compaction.visibility_txn).name
 
     def _require_same_table(self) -> None:
         """Make sure that the table is still the same before publication."""
-        partitions = [] if self.partition is None else [self.partition]
-        require_same_definition(self.client, self.table, partitions)
+        partitions = [] if self._partition is None else [self._partition]
+        require_same_definition(self._client, self._table, partitions)
 
     def _unnoted(self, names: Sequence[str]) -> dict[int, float]:
         """The times of files whose writers leave no note, by write id."""
@@ -619,34 +768,41 @@ class PartitionCompactor(ABC):
         if not write_ids:
             return {}
         times: dict[int, float] = {}
-        written = DirectorySizes.of(self.storage.location).written
+        written = DirectorySizes.of(self._storage.location).written
         for name, write_id in write_ids.items():
             time = written.get(name)
-            if time is not None and self.compaction.write_ids.is_valid(write_id):
+            if time is not None and self._txn.write_ids.is_valid(write_id):
                 times[write_id] = max(times.get(write_id, 0), time / 1e9)
         return times
 
     def _sidecar(self, plan: CompactionPlan, files: Sequence[WrittenFile]) -> bytes:
-        origin = {"run_token": self.run_token, "run_id": self.run_id}
         note = {
             "operation": plan.type.value,
-            **{name: value for name, value in origin.items() if value is not None},
-            "txn_id": self.compaction.txn_id,
+            **{name: value for name, value in self._origin.items() if value is not None},
+            "txn_id": self._txn.txn_id,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "user": os.environ.get("USER", ""),
-            "proof": codec.encode(self._proof()),
-            "seconds": self.phases.seconds,
+            "proof": codec.encode(self._compactor.proof),
+            "seconds": self._phases.seconds,
             **self._input_facts,
         }
         return directory_note(note, files)
 
-    def _remember(self) -> None:
-        """Note the readers of the replaced directories, which the cleaner could also find out."""
+    def discard(self) -> None:
+        """Remove the files of a compaction that leaves its transaction, if none is published."""
+        self._directories.remove()
+
+    def remember(self, readers: ReaderNote) -> None:
+        """Note the readers of the replaced directories, which the cleaner could also find out.
+
+        Args:
+            readers: The readers after the commit.
+        """
         try:
             for final in self._published:
-                note_readers(self.client, self.storage, final, self.table.ref)
+                note_readers(readers, self._storage, final)
         except HiveAcidError as error:
-            self.warnings.append(f"Cleaning will take a run more: {error}")
+            self._warnings.append(f"Cleaning will take a run more: {error}")
 
 
 def _names(files: Sequence[FileStatus]) -> set[str]:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Tasks(ABC):
-    """Runs the tasks of one transaction."""
+    """Runs the tasks of one compaction."""
 
     def run(
         self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
@@ -46,14 +46,14 @@ class Tasks(ABC):
 
 
 class Scheduler(ABC):
-    """Runs the tasks of several transactions, which may be concurrent."""
+    """Runs the tasks of several compactions, which may be concurrent."""
 
     @abstractmethod
-    def tasks(self, txn_id: int, subject: str, size: int) -> AbstractContextManager[Tasks]:
-        """Provide a transaction with tasks; after an error in the body, no task continues.
+    def tasks(self, name: str, subject: str, size: int) -> AbstractContextManager[Tasks]:
+        """Provide a compaction with tasks; after an error in the body, no task continues.
 
         Args:
-            txn_id: The transaction.
+            name: The name of the compaction, which no other one has.
             subject: The operation, for messages.
             size: The size of the input in bytes.
         """
@@ -68,7 +68,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End all tasks of all transactions."""
+        """End all tasks of all compactions."""
 
 
 def result_of(outcome: R | HiveAcidError) -> R:
@@ -94,3 +94,13 @@ class Caught(Generic[T, R]):
             return self.work(item)
         except HiveAcidError as error:
             return error
+
+
+class Inline(Tasks):
+    """Runs tasks in this process, one after the other."""
+
+    def tried(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R | HiveAcidError]:
+        """See the base class."""
+        return [Caught(work)(item) for item in items]

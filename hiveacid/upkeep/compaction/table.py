@@ -1,8 +1,9 @@
-"""Compaction of the partitions of a table: each in its own transaction, several concurrently."""
+"""Compaction of the partitions of a table: many small ones in one transaction, several at a time."""
 
 import itertools
+import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -13,6 +14,7 @@ from hiveacid.errors import (
     DataError,
     HiveAcidError,
     InvalidJob,
+    LockTimeout,
     NothingToCompact,
     SnapshotMoved,
     SparkNeeded,
@@ -29,14 +31,21 @@ from hiveacid.metastore.compactions import CompactionQueue, CompactionTransactio
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 from hiveacid.records.overlaps import Overlaps
+from hiveacid.records.proofs import possible_readers
 from hiveacid.rules.compaction import CompactionType, reason_to_skip
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.compaction_rank import rank
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.schema import TableKind, split_order_by
+from hiveacid.rules.texts import plural
 from hiveacid.upkeep.compaction.acid import AcidCompactor
 from hiveacid.upkeep.compaction.insert_only import InsertOnlyCompactor
-from hiveacid.upkeep.compaction.partition import PartitionCompactor, RowOrder
+from hiveacid.upkeep.compaction.partition import (
+    Compactors,
+    PartitionCompaction,
+    PartitionCompactor,
+    RowOrder,
+)
 from hiveacid.upkeep.compaction.scheduling import Scheduler
 from hiveacid.upkeep.survey import Survey, compactable, compaction_of, has_mode, require_mode
 
@@ -106,16 +115,72 @@ def _reason(job: CompactJob, decision: Decision) -> str | None:
 
 # Maximum number of attempts of a rebalance that others overtake; each attempt waits for its lock.
 _MOST_TRIES = 5
+# A batch of partitions is compacted in one transaction. A kill costs one batch.
+_MOST_OF_A_BATCH = 64
+_BATCH_SECONDS = 30.0
+# A larger partition is not worth a delay of the commit of others.
+_MOST_BYTES_IN_A_BATCH = 256 << 20
+# Errors after which the partitions of a batch are compacted one by one.
+_ERRORS_OF_ONE = (AlreadyCompacting, LockTimeout, DataError, StorageError)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One partition to compact, and the reason."""
+    """One partition to compact.
+
+    Attributes:
+        partition: The partition; None for a table without partitions.
+        type: The type of the compaction.
+        reason: The reason for it.
+        order: The row order that a rebalance writes.
+        bytes: The size of the files; 0 if it is not known.
+    """
 
     partition: str | None
     type: CompactionType
     reason: str
     order: RowOrder = field(default_factory=RowOrder)
+    bytes: int = 0
+
+
+class _Batch:
+    """Partitions that are compacted in one transaction.
+
+    Attributes:
+        waiting: The requests that have not begun.
+        reports: The finished requests.
+        singles: The requests to be compacted one by one.
+        broken: The error that ends all compactions of the batch.
+    """
+
+    def __init__(self, requests: Sequence[_Request]) -> None:
+        self.waiting = list(requests)
+        self.reports: list[tuple[_Request, PartitionReport]] = []
+        self.singles: list[_Request] = []
+        self.broken: Exception | None = None
+        self.unfinished: list[_Request] = []
+        self._end = time.monotonic() + _BATCH_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no other partition may begin."""
+        begun = self.unfinished or self.reports
+        return self.broken is not None or bool(begun and time.monotonic() > self._end)
+
+    def begin(self, request: _Request) -> None:
+        """Begin a partition."""
+        self.unfinished.append(request)
+        self.waiting.remove(request)
+
+    def finish(self, request: _Request, report: PartitionReport) -> None:
+        """Finish a partition."""
+        self.unfinished.remove(request)
+        self.reports.append((request, report))
+
+    def split(self) -> None:
+        """Let the partitions that are not finished be compacted one by one."""
+        self.singles = [*self.unfinished, *self.waiting]
+        self.unfinished, self.waiting = [], []
 
 
 class TableCompactor:
@@ -135,6 +200,8 @@ class TableCompactor:
         self._ref = TableRef.parse(job.target)
         self._clock = PhaseClock(observers)
         self._overlaps: Overlaps | None = None
+        # The phases of transactions with several partitions.
+        self._seconds: list[Mapping[str, float]] = []
 
     def run(self) -> CompactReport:
         """Compact every partition that needs it; a failed partition does not stop the others."""
@@ -153,7 +220,7 @@ class TableCompactor:
                 self._clock.note(f"{self._ref}: {job.reason}")
             requests, skipped = self._requests(table)
             reports = [*self._compact_all(table, requests), *skipped]
-        return joint_report(self._ref, reports)
+        return joint_report(self._ref, reports, self._seconds)
 
     def compactor(self, table: HiveTable, type_: CompactionType) -> type[PartitionCompactor]:
         """Choose the class that compacts the partitions of a table.
@@ -197,7 +264,9 @@ class TableCompactor:
             self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
         return (
             [
-                _Request(decision.size.partition, decision.type, decision.reason)
+                _Request(
+                    decision.size.partition, decision.type, decision.reason, bytes=decision.bytes
+                )
                 for decision in decisions
                 if decision.type is not None
             ],
@@ -221,28 +290,176 @@ class TableCompactor:
             partitions = {name: partition_of.get(name) for name in names}
 
         numbers = itertools.count(1)
+        reports: dict[str | None, PartitionReport] = {}
         self._clock.work(0, len(requests))
 
-        def compact(request: _Request) -> PartitionReport:
-            report = compact_one(request)
+        def finish(request: _Request, report: PartitionReport) -> None:
+            reports[request.partition] = report
             self._clock.work(next(numbers), len(requests))
-            return report
 
-        def compact_one(request: _Request) -> PartitionReport:
+        present = []
+        for request in requests:
             if request.partition is not None and partitions[request.partition] is None:
-                return self._missing(request.partition)
-            return self._compact(table, partitions[request.partition], request)
+                finish(request, self._missing(request.partition))
+            else:
+                present.append(request)
 
+        singles = []
+        batches = self._batches(present)
+        while batches:
+            batch = batches.pop(0)
+            if len(batch) > 1:
+                progress = _Batch(batch)
+                self._compact_batch(table, partitions, progress)
+                for request, report in progress.reports:
+                    finish(request, report)
+                singles += progress.singles
+                batch = progress.waiting
+                batches.insert(0, batch)
+            else:
+                singles += batch
+
+        def compact(request: _Request) -> None:
+            finish(request, self._compact(table, partitions[request.partition], request))
+
+        self._in_threads(compact, singles)
+        return [reports[request.partition] for request in requests]
+
+    def _batches(self, requests: Sequence[_Request]) -> list[list[_Request]]:
+        """Group requests for which one transaction is sufficient."""
+        batches: list[list[_Request]] = [[]]
+        joint_requests = [request for request in requests if self._may_join(request)]
+        for request in sorted(joint_requests, key=lambda request: request.type):
+            last = batches[-1]
+            if last and (len(last) == _MOST_OF_A_BATCH or last[0].type is not request.type):
+                batches.append(last := [])
+            last.append(request)
+        return [*batches, *([request] for request in requests if not self._may_join(request))]
+
+    def _may_join(self, request: _Request) -> bool:
+        """Whether a partition may be compacted in one transaction with others."""
+        return (
+            self._overlaps is None
+            and request.partition is not None
+            and request.type is not CompactionType.REBALANCE
+            and request.bytes <= _MOST_BYTES_IN_A_BATCH
+        )
+
+    def _in_threads(self, work: Callable[[_Request], None], requests: Sequence[_Request]) -> None:
+        """Apply a function to requests, several at a time."""
         # Each thread has its own tasks, and its own connection to the metastore.
         with Threads(max(1, min(self._job.parallel, len(requests)))) as pool:
             running = [
-                pool.submit(self._scheduler.in_thread(compact), request) for request in requests
+                pool.submit(self._scheduler.in_thread(work), request) for request in requests
             ]
             try:
-                return [compaction.result() for compaction in running]
+                for compaction in running:
+                    compaction.result()
             except BaseException:
                 self._scheduler.stop()
                 raise
+
+    def _compact_batch(
+        self,
+        table: HiveTable,
+        partitions: Mapping[str | None, HivePartition | None],
+        batch: "_Batch",
+    ) -> None:
+        """Compact partitions in one transaction; a partition that fails leaves it.
+
+        A partition that fails while it is published may be seen with the commit. So the transaction
+        is aborted then, and all partitions are compacted one by one.
+        """
+        requests, first = batch.waiting, batch.waiting[0]
+        names = [request.partition for request in requests if request.partition is not None]
+        phases = self._phases(f"{self._ref}, {plural(len(names), 'partition')}")
+        compactions: dict[_Request, PartitionCompaction] = {}
+
+        def compact(request: _Request) -> None:
+            if batch.is_over:
+                return
+            batch.begin(request)
+            if (other := txn.refused.get(request.partition)) is not None:
+                batch.finish(request, _skipped(self._ref, request.partition, str(other)))
+                return
+            compaction = PartitionCompaction(
+                self._compactors(table, request.type),
+                table,
+                partitions[request.partition],
+                txn,
+                self._phases(_name(self._ref, request.partition)),
+                request.order,
+            )
+            try:
+                compaction.run(request.type, companions=len(requests) - 1)
+                compactions[request] = compaction
+            except NothingToCompact as nothing:
+                txn.leave(request.partition, nothing.what, refused=True)
+                batch.finish(request, _skipped(table.ref, request.partition, nothing.what))
+            except Exception as error:  # noqa: BLE001 - the other partitions go on
+                if not compaction.may_leave and txn.features.hides_compactions:
+                    batch.broken = error
+                    return
+                compaction.discard()
+                reason, refused = str(error), isinstance(error, SparkNeeded)
+                txn.leave(request.partition, reason, refused=refused)
+                batch.finish(request, self._failed(self._ref, request.partition, error))
+
+        try:
+            with CompactionTransaction(
+                self._client,
+                self._ref,
+                names[0],
+                first.type,
+                beside=names[1:],
+                kind=table.kind,
+                run_token=self._job.token,
+                run_as=table.owner,
+                lock_wait_seconds=self._job.lock_wait_seconds,
+                phases=phases,
+            ) as txn:
+                self._in_threads(compact, requests)
+                for request in batch.waiting:
+                    txn.leave(
+                        request.partition, "Its turn is in a later transaction.", refused=True
+                    )
+                if batch.broken is not None:
+                    raise batch.broken
+                if not compactions:
+                    txn.abort("no partition was compacted")
+                    return
+                txn.commit()
+            self._remember(table.ref, list(compactions.values()))
+            for request, compaction in compactions.items():
+                batch.finish(request, compaction.report(request.reason))
+        except _ERRORS_OF_ONE as error:
+            self._clock.note(f"Compacting partitions one by one: {error}")
+            batch.split()
+        except Exception as error:  # noqa: BLE001 - the other partitions go on
+            for request in batch.unfinished:
+                batch.finish(request, self._failed(self._ref, request.partition, error))
+        finally:
+            self._seconds.append(phases.seconds)
+
+    def _compactors(self, table: HiveTable, type_: CompactionType) -> Compactors:
+        return Compactors(
+            self._scheduler,
+            self._client,
+            self.compactor(table, type_),
+            self._overlaps,
+            self._job.run_token,
+            self._job.run_id,
+        )
+
+    def _remember(self, ref: TableRef, compactions: Sequence[PartitionCompaction]) -> None:
+        """Note the readers of the replaced directories, which the cleaner could also find out."""
+        try:
+            readers = possible_readers(self._client, ref)
+        except HiveAcidError as error:
+            self._clock.note(f"Cleaning will take a run more: {error}")
+            return
+        for compaction in compactions:
+            compaction.remember(readers)
 
     def _compact(
         self,
@@ -336,20 +553,19 @@ class TableCompactor:
         request: _Request,
         phases: PhaseClock,
     ) -> PartitionReport:
+        partition_compaction = PartitionCompaction(
+            self._compactors(table, request.type),
+            table,
+            partition,
+            compaction,
+            phases,
+            request.order,
+        )
         try:
-            compactor = self.compactor(table, request.type)(
-                self._scheduler,
-                self._client,
-                table,
-                partition,
-                compaction,
-                phases,
-                self._overlaps,
-                request.order,
-                self._job.run_token,
-                self._job.run_id,
-            )
-            return compactor.run(request.type, request.reason)
+            partition_compaction.run(request.type)
+            compaction.commit()
+            self._remember(table.ref, [partition_compaction])
+            return partition_compaction.report(request.reason)
         except NothingToCompact as nothing:
             compaction.refuse(nothing.what)
             return _skipped(table.ref, request.partition, nothing.what)
@@ -408,11 +624,19 @@ def _name(ref: TableRef, partition: str | None) -> str:
     return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
 
 
-def joint_report(ref: TableRef, reports: Sequence[PartitionReport]) -> CompactReport:
-    """Combine all partitions into one report, with their failures as one error."""
+def joint_report(
+    ref: TableRef, reports: Sequence[PartitionReport], joint: Sequence[Mapping[str, float]] = ()
+) -> CompactReport:
+    """Combine all partitions into one report, with their failures as one error.
+
+    Args:
+        ref: The table.
+        reports: The reports on the partitions.
+        joint: The seconds of phases that several partitions had in common.
+    """
     seconds: dict[str, float] = {}
-    for result in reports:
-        for phase, spent in result.seconds.items():
+    for phases in [*joint, *(result.seconds for result in reports)]:
+        for phase, spent in phases.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
     failed = [result for result in reports if result.error is not None]
     names = ", ".join(_name(TableRef.parse(report.table), report.partition) for report in failed)

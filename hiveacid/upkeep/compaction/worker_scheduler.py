@@ -61,7 +61,7 @@ class WorkerScheduler(Scheduler):
                 process.end()
 
     @contextmanager
-    def tasks(self, txn_id: int, subject: str, size: int) -> Iterator[Tasks]:
+    def tasks(self, name: str, subject: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
         inline_effort = self._inline_bytes if self._count > 1 else None
         tasks = _WorkerTasks(subject, self._slots, self._count, size, inline_effort)
@@ -88,7 +88,7 @@ class WorkerScheduler(Scheduler):
 
 
 class _WorkerTasks(Tasks):
-    """Tasks of one transaction.
+    """Tasks of one compaction.
 
     Args:
         what: The operation, for messages.
