@@ -7,6 +7,7 @@ Metastore 3 and 4: version 4 only added fields and calls, and unset fields are n
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,8 @@ class Call:
 def struct(name: str, fields: str) -> Any:
     """Declare a struct; later declarations can name it as a type."""
     _structs[name] = _declare(name, fields, TBase)
+    # As in a named tuple: other processes receive structs by the name of their module.
+    _structs[name].__module__ = sys._getframe(1).f_globals["__name__"]
     return _structs[name]
 
 

@@ -378,6 +378,7 @@ class PartitionCompactor(ABC):
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
 
     @classmethod
+    @abstractmethod
     def require_possible(cls, planner: Planner, order: RowOrder) -> None:
         """Refuse a partition that this compactor cannot compact."""
 
@@ -550,8 +551,8 @@ class PartitionCompaction:
         self._phases = phases
         self._order = order
         self._warnings: list[str] = []
+        self._ready: list[str] = []
         self._published: list[str] = []
-        self._is_publishing = False
         self._bytes_written = 0
         self._input_facts: dict[str, Any] = {}
         self._planner = Planner(
@@ -570,13 +571,8 @@ class PartitionCompaction:
         """The new directories, hidden until they are published."""
         return StagedDirectories(self._storage.location, self._txn, self._table.identity)
 
-    @property
-    def may_leave(self) -> bool:
-        """Whether no reader can have seen a directory of this compaction."""
-        return not self._is_publishing
-
-    def run(self, type_: CompactionType, companions: int = 0) -> None:
-        """Compact, up to the commit.
+    def prepare(self, type_: CompactionType, companions: int = 0) -> None:
+        """Write all files, and complete the new directories without publishing them.
 
         Args:
             type_: The requested type; on Hive 3, a major compaction may run instead.
@@ -587,14 +583,13 @@ class PartitionCompaction:
             TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
         """
         try:
-            self._run(type_, companions)
+            self._prepare(type_, companions)
         except (DirectoryMissing, NothingToCompact, MetastoreCallFailed):
             # The reason may be that the partition was dropped since it was listed.
-            if not self._published:
-                self._require_same_table()
+            self._require_same_table()
             raise
 
-    def _run(self, type_: CompactionType, companions: int) -> None:
+    def _prepare(self, type_: CompactionType, companions: int) -> None:
         with self._phases(Phase.READ, "the directories"):
             self._compactor = compactor = self._plan(type_)
         plan = compactor.compaction.plan
@@ -611,7 +606,9 @@ class PartitionCompaction:
         with self._phases(Phase.REGISTER, "what was compacted"):
             self._register(compactor.compaction, type_)
         with self._phases(Phase.PUBLISH, "the files"):
-            self._publish(plan)
+            self._ready = [
+                self._complete(plan, directory) for directory in compactor.new_directories
+            ]
 
     def _plan(self, type_: CompactionType) -> PartitionCompactor:
         """Choose the directories to replace, and take over the facts of their notes."""
@@ -622,8 +619,6 @@ class PartitionCompaction:
                 remedy="Let Hive compact the table.",
             )
         require_orc(self._table, self._partition)
-        # The partition is compared before the publication, or after a failure.
-        require_same_definition(self._client, self._table)
         self._kind.require_possible(self._planner, self._order)
         compaction = self._planner.plan(type_)
         self._warnings += compaction.warnings
@@ -730,17 +725,26 @@ class PartitionCompaction:
         writes = [(self._table.ref, writer, [partition])]
         self._overlaps.require_none_at_commit(self._txn, writes)
 
-    def _publish(self, plan: CompactionPlan) -> None:
-        """Publish the new directories, each by one rename."""
+    def publish(self) -> None:
+        """Publish the new directories, each by one rename.
+
+        The table and its partitions must have been compared just before.
+
+        Raises:
+            TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
+        """
         hides_compactions = self._txn.features.hides_compactions
-        ready = [self._complete(plan, directory) for directory in self._compactor.new_directories]
-        self._require_same_table()
-        self._is_publishing = True
-        for final in ready:
-            # On Hive 3 this is the commit: readers may need the directory from now on.
-            self._directories.publish(final, for_good=not hides_compactions)
-            self._published.append(final)
-        self._directories.remove()
+        try:
+            with self._phases(Phase.PUBLISH, "the files"):
+                for final in self._ready:
+                    # On Hive 3 this is the commit: readers may need the directory from now on.
+                    self._directories.publish(final, for_good=not hides_compactions)
+                    self._published.append(final)
+                self._directories.remove()
+        except (DirectoryMissing, MetastoreCallFailed):
+            if not self._published:
+                self._require_same_table()
+            raise
 
     def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
         """Complete a new directory and return its name."""

@@ -19,6 +19,7 @@ from hiveacid.errors import (
     SnapshotMoved,
     SparkNeeded,
     StorageError,
+    TableReplaced,
 )
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.job import Access
@@ -28,6 +29,7 @@ from hiveacid.metastore.authorizer import program_user, require_access
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import CompactionQueue, CompactionTransaction
+from hiveacid.metastore.table_rules import require_same_definition
 from hiveacid.metastore.txn.owner import abort_open_transactions
 from hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 from hiveacid.records.overlaps import Overlaps
@@ -121,7 +123,7 @@ _BATCH_SECONDS = 30.0
 # A larger partition is not worth a delay of the commit of others.
 _MOST_BYTES_IN_A_BATCH = 256 << 20
 # Errors after which the partitions of a batch are compacted one by one.
-_ERRORS_OF_ONE = (AlreadyCompacting, LockTimeout, DataError, StorageError)
+_ERRORS_OF_ONE = (AlreadyCompacting, DataError, LockTimeout, StorageError, TableReplaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,37 +152,35 @@ class _Batch:
         waiting: The requests that have not begun.
         reports: The finished requests.
         singles: The requests to be compacted one by one.
-        broken: The error that ends all compactions of the batch.
     """
 
     def __init__(self, requests: Sequence[_Request]) -> None:
         self.waiting = list(requests)
         self.reports: list[tuple[_Request, PartitionReport]] = []
         self.singles: list[_Request] = []
-        self.broken: Exception | None = None
-        self.unfinished: list[_Request] = []
+        self._begun: list[_Request] = []
         self._end = time.monotonic() + _BATCH_SECONDS
 
     @property
     def is_over(self) -> bool:
         """Whether no other partition may begin."""
-        begun = self.unfinished or self.reports
-        return self.broken is not None or bool(begun and time.monotonic() > self._end)
+        return bool(self._begun) and time.monotonic() > self._end
 
     def begin(self, request: _Request) -> None:
         """Begin a partition."""
-        self.unfinished.append(request)
         self.waiting.remove(request)
+        self._begun.append(request)
 
     def finish(self, request: _Request, report: PartitionReport) -> None:
         """Finish a partition."""
-        self.unfinished.remove(request)
         self.reports.append((request, report))
 
-    def split(self) -> None:
-        """Let the partitions that are not finished be compacted one by one."""
-        self.singles = [*self.unfinished, *self.waiting]
-        self.unfinished, self.waiting = [], []
+    def unfinished(self) -> list[_Request]:
+        """Return the requests without a report; none of them waits any more."""
+        finished = {request for request, _ in self.reports}
+        requests = [request for request in self._begun + self.waiting if request not in finished]
+        self.waiting = []
+        return requests
 
 
 class TableCompactor:
@@ -367,15 +367,18 @@ class TableCompactor:
     ) -> None:
         """Compact partitions in one transaction; a partition that fails leaves it.
 
-        A partition that fails while it is published may be seen with the commit. So the transaction
-        is aborted then, and all partitions are compacted one by one.
+        A partition that failed while it was published might be seen with the commit. So the
+        transaction is aborted then, and all partitions are compacted one by one.
         """
-        requests, first = batch.waiting, batch.waiting[0]
-        names = [request.partition for request in requests if request.partition is not None]
-        phases = self._phases(f"{self._ref}, {plural(len(names), 'partition')}")
+        requests = tuple(batch.waiting)
+        first, *beside = [
+            request.partition for request in requests if request.partition is not None
+        ]
+        phases = self._phases(f"{self._ref}, {plural(len(requests), 'partition')}")
         compactions: dict[_Request, PartitionCompaction] = {}
+        errors: list[Exception] = []
 
-        def compact(request: _Request) -> None:
+        def prepare(request: _Request) -> None:
             if batch.is_over:
                 return
             batch.begin(request)
@@ -391,52 +394,72 @@ class TableCompactor:
                 request.order,
             )
             try:
-                compaction.run(request.type, companions=len(requests) - 1)
+                compaction.prepare(request.type, companions=len(requests) - 1)
                 compactions[request] = compaction
             except NothingToCompact as nothing:
                 txn.leave(request.partition, nothing.what, refused=True)
                 batch.finish(request, _skipped(table.ref, request.partition, nothing.what))
             except Exception as error:  # noqa: BLE001 - the other partitions go on
-                if not compaction.may_leave and txn.features.hides_compactions:
-                    batch.broken = error
+                leave(request, compaction, error)
+
+        def publish(request: _Request) -> None:
+            compaction = compactions[request]
+            try:
+                compaction.publish()
+            except Exception as error:  # noqa: BLE001 - see below
+                if txn.features.hides_compactions:
+                    errors.append(error)
                     return
-                compaction.discard()
-                reason, refused = str(error), isinstance(error, SparkNeeded)
-                txn.leave(request.partition, reason, refused=refused)
-                batch.finish(request, self._failed(self._ref, request.partition, error))
+                # On Hive 3, each rename is a commit.
+                del compactions[request]
+                leave(request, compaction, error)
+
+        def leave(request: _Request, compaction: PartitionCompaction, error: Exception) -> None:
+            compaction.discard()
+            txn.leave(request.partition, str(error), refused=isinstance(error, SparkNeeded))
+            batch.finish(request, self._failed(self._ref, request.partition, error))
 
         try:
             with CompactionTransaction(
                 self._client,
                 self._ref,
-                names[0],
-                first.type,
-                beside=names[1:],
+                first,
+                requests[0].type,
+                beside=beside,
                 kind=table.kind,
                 run_token=self._job.token,
                 run_as=table.owner,
                 lock_wait_seconds=self._job.lock_wait_seconds,
                 phases=phases,
             ) as txn:
-                self._in_threads(compact, requests)
+                require_same_definition(self._client, table)
+                self._in_threads(prepare, requests)
                 for request in batch.waiting:
                     txn.leave(
                         request.partition, "Its turn is in a later transaction.", refused=True
                     )
-                if batch.broken is not None:
-                    raise batch.broken
                 if not compactions:
                     txn.abort("no partition was compacted")
                     return
-                txn.commit()
+                names = [request.partition for request in compactions]
+                require_same_definition(
+                    self._client,
+                    table,
+                    [partition for name in names if (partition := partitions[name])],
+                )
+                self._in_threads(publish, list(compactions))
+                for error in errors:
+                    raise error
+                if compactions:
+                    txn.commit()
             self._remember(table.ref, list(compactions.values()))
             for request, compaction in compactions.items():
                 batch.finish(request, compaction.report(request.reason))
         except _ERRORS_OF_ONE as error:
             self._clock.note(f"Compacting partitions one by one: {error}")
-            batch.split()
+            batch.singles = batch.unfinished()
         except Exception as error:  # noqa: BLE001 - the other partitions go on
-            for request in batch.unfinished:
+            for request in batch.unfinished():
                 batch.finish(request, self._failed(self._ref, request.partition, error))
         finally:
             self._seconds.append(phases.seconds)
@@ -562,7 +585,10 @@ class TableCompactor:
             request.order,
         )
         try:
-            partition_compaction.run(request.type)
+            require_same_definition(self._client, table)
+            partition_compaction.prepare(request.type)
+            require_same_definition(self._client, table, [partition] if partition else [])
+            partition_compaction.publish()
             compaction.commit()
             self._remember(table.ref, [partition_compaction])
             return partition_compaction.report(request.reason)
