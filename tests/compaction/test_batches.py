@@ -97,7 +97,11 @@ def test_partitions_share_a_transaction_and_few_calls(
     assert len({partition.txn_id for partition in report.partitions}) == 1
     for partition in report.partitions:
         assert partition.proof is not None
-        assert (partition.proof.rows_read, partition.proof.rows_deleted, partition.rows) == (3, 1, 2)
+        assert (partition.proof.rows_read, partition.proof.rows_deleted, partition.rows) == (
+            3,
+            1,
+            2,
+        )
     per_partition = {name: count for name, count in calls.items() if count >= len(NAMES)}
     assert sum(per_partition.values()) <= 5 * len(NAMES), calls
     assert rows(partitions) == EXPECTED
@@ -144,7 +148,8 @@ def test_a_damaged_partition_leaves_the_batch(
     assert hidden(partitions) == []
     if client.features.has_pools:
         states = {
-            entry.partition: entry.state for entry in CompactionQueue(client).show(partitions[0].ref)
+            entry.partition: entry.state
+            for entry in CompactionQueue(client).show(partitions[0].ref)
         }
         assert states.pop("p=2") == "failed"
         assert set(states.values()) == {READY_FOR_CLEANING}

@@ -30,6 +30,7 @@ from hiveacid.spark.compaction import SortingCompactor, SparkScheduler
 from hiveacid.spark.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from hiveacid.spark.session import scan_session
 from hiveacid.tables.visible_files import list_partitions
+from hiveacid.upkeep.compaction.partition import Compactors, PartitionCompaction, RowOrder
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
@@ -87,15 +88,18 @@ class GoldenCopy:
         compaction.golden = self.snapshot
         try:
             with compaction:
-                compactor = SortingCompactor(
-                    SparkScheduler(self.spark),
-                    self.client,
+                golden_compaction = PartitionCompaction(
+                    Compactors(SparkScheduler(self.spark), self.client, SortingCompactor),
                     self.table,
                     partition,
                     compaction,
                     PhaseClock(),
+                    RowOrder(),
                 )
-                return compactor.run(type_, "the test wants it")
+                golden_compaction.prepare(type_)
+                golden_compaction.publish()
+                compaction.commit()
+                return golden_compaction.report("the test wants it")
         except NothingToCompact as nothing:
             return str(nothing)
 
