@@ -121,7 +121,7 @@ def test_the_commit_completes_each_request(client: MetastoreClient, database: st
         queue = CompactionQueue(client).show(partitions[0].ref)
         assert [entry.partition for entry in queue] == NAMES
         assert {(entry.state, entry.txn_id) for entry in queue} == {(READY_FOR_CLEANING, txn_id)}
-        # By this number the cleaner decides when no reader needs what was replaced.
+        # By this number, a cleaner decides when no reader needs the replaced files.
         (next_txn_id,) = {entry.next_txn_id for entry in queue}
         assert next_txn_id is None or next_txn_id >= txn_id
     for partition in partitions:

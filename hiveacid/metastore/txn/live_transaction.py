@@ -110,7 +110,7 @@ class LiveTransaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        cause = self._cause_of(error)
+        cause = self.cause_of(error)
         if self._state is not State.ENDED:
             self.abort(_reason(error))
         if cause is not None:
@@ -329,7 +329,7 @@ class LiveTransaction:
         """Query the outcome of the transaction."""
         return outcome(self._client, self.txn_id, {})
 
-    def _cause_of(self, error: BaseException | None) -> HiveAcidError | None:
+    def cause_of(self, error: BaseException | None) -> HiveAcidError | None:
         """Return the end of the transaction by others, if an error is only a consequence of it.
 
         The abort leads to removal of its directories, in the end also those that it reads, and of

@@ -607,8 +607,8 @@ class Transaction(LiveTransaction):
     def _holds_only_locks(self) -> bool:
         return self._kind is TxnType.READ_ONLY
 
-    def _cause_of(self, error: BaseException | None) -> HiveAcidError | None:
-        if (cause := super()._cause_of(error)) is not None or self._state is not State.OPEN:
+    def cause_of(self, error: BaseException | None) -> HiveAcidError | None:
+        if (cause := super().cause_of(error)) is not None or self._state is not State.OPEN:
             return cause
         try:
             # By the definition of another table, files look damaged.

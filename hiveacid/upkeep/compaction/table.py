@@ -415,9 +415,10 @@ class TableCompactor:
                 leave(request, compaction, error)
 
         def leave(request: _Request, compaction: PartitionCompaction, error: Exception) -> None:
-            compaction.discard()
-            txn.leave(request.partition, str(error), refused=isinstance(error, SparkNeeded))
-            batch.finish(request, self._failed(self._ref, request.partition, error))
+            reason = txn.cause_of(error) or error
+            txn.attempt("remove its files", compaction.discard)
+            txn.leave(request.partition, str(reason), refused=isinstance(reason, SparkNeeded))
+            batch.finish(request, self._failed(self._ref, request.partition, reason))
 
         try:
             with CompactionTransaction(
