@@ -608,6 +608,7 @@ class Transaction(LiveTransaction):
         return self._kind is TxnType.READ_ONLY
 
     def cause_of(self, error: BaseException | None) -> HiveAcidError | None:
+        """See the base class."""
         if (cause := super().cause_of(error)) is not None or self._state is not State.OPEN:
             return cause
         try:
