@@ -409,8 +409,9 @@ class StagedDirectories:
         self._identity = identity
         self._published: set[str] = set()
         self._uploads = Uploads.of(location)
-        # The uploads that are not completed yet, and, by directory, the uploads of its files.
-        self._pending: set[Upload] = set()
+        # The uploads that are not completed yet, by their ids, and the uploads of each directory.
+        # Several threads complete directories.
+        self._pending: dict[str, Upload] = {}
         self._complete: dict[str, list[Upload]] = {}
         self.storage = self._hidden.storage
         txn.own(self.remove, self._hidden.path)
@@ -427,7 +428,7 @@ class StagedDirectories:
     def keep(self, file: StagedFile) -> None:
         """Record a file that a task has staged, so that it is removed if it is not published."""
         if file.upload is not None:
-            self._pending.add(file.upload)
+            self._pending[file.upload.id] = file.upload
 
     def complete(
         self, final: str, files: Sequence[tuple[str, StagedFile]], notes: Mapping[str, bytes]
@@ -453,7 +454,7 @@ class StagedDirectories:
             self._complete[final] = [file.upload for _, file in files if file.upload is not None]
             for name, content in notes.items():
                 with self._uploads.begin(f"{final}/{name}") as sink:
-                    self._pending.add(sink.upload)
+                    self._pending[sink.upload.id] = sink.upload
                     sink.write(content)
                 self._complete[final].append(sink.upload)
         if self.storage.exists(final):
@@ -489,8 +490,8 @@ class StagedDirectories:
             return
         uploads = self._complete.pop(final)
         in_threads(self._uploads.complete, uploads)
-        upload_ids = {upload.id for upload in uploads}
-        self._pending = {upload for upload in self._pending if upload.id not in upload_ids}
+        for upload in uploads:
+            self._pending.pop(upload.id, None)
 
     def withdraw(self, final: str) -> str:
         """Hide a published directory again. Its transaction must certainly be aborted.
@@ -516,8 +517,8 @@ class StagedDirectories:
     def remove(self) -> None:
         """Remove leftover files after everything is published."""
         if self._uploads is not None:
-            pending, self._pending = self._pending, set()
-            in_threads(self._take_back, pending)
+            pending, self._pending = self._pending, {}
+            in_threads(self._take_back, pending.values())
         self._hidden.remove()
 
     def _unpublish(self, final: str) -> None:

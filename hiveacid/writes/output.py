@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ from hiveacid.rules.partitions import equal_partitions, have_one_text
 from hiveacid.rules.row_id import MAX_WRITER_ID
 from hiveacid.rules.schema import BucketLayout
 from hiveacid.storage.file_columns import orc_row_types
-from hiveacid.storage.filesystems import in_threads, translated_os_errors
+from hiveacid.storage.filesystems import THREADS, in_threads, translated_os_errors
 from hiveacid.storage.folder import Storage
 from hiveacid.storage.hidden_folder import HiddenFolder, TableOfFolder
 from hiveacid.storage.listing import list_files, read_notes, read_state
@@ -57,6 +57,7 @@ from hiveacid.tables.visible_files import AcidFile, PartitionFiles, read_events
 from hiveacid.writes.engine import FlatTarget, RowEngine
 
 # Stages sorted delete events, and reports the files.
+T = TypeVar("T")
 DeleteStager = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _EVENT_COLUMNS = ["partition", "bucket_number", "write_id", "bucket", "row"]
 # Files of rows that become one file each.
@@ -420,11 +421,15 @@ class TableOutput(ABC):
         """
         bases = [folder for folder, name in self.staged if name.startswith("base_")]
         facts_of_bases = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
+        readable = [
+            (self._stage_below(folder.root).storage, file)
+            for (folder, _), files in self.staged.items()
+            for file in files
+            if file.is_readable
+        ]
+        _in_threads_if_many(lambda staged: self._verify(*staged), readable)
         for (folder, name), files in self.staged.items():
             folder_below = self._stage_below(folder.root)
-            for file in files:
-                if file.is_readable:
-                    self._verify(folder_below.storage, file)
             facts = facts_of_bases[folder] if name.startswith("base_") else {}
             layout = layout_of(self.table, folder.partition)
             if layout is not None and not holds_deletes(name):
@@ -445,10 +450,15 @@ class TableOutput(ABC):
         Args:
             sidecar: The content of the hidden note about the transaction in every directory.
         """
-        for folder_below, directory in self._sealed:
+
+        def complete(sealed: tuple[StagedDirectories, SealedDirectory]) -> None:
+            folder_below, directory = sealed
             note = directory_note({**sidecar, **directory.facts}, directory.written)
             notes = {**self.SIDE_FILES, SIDECAR_FILE: note}
             folder_below.complete(directory.final, directory.files, notes)
+
+        # The disk flushes notes that many threads write together.
+        _in_threads_if_many(complete, self._sealed)
         for folder_below, directory in self._sealed:
             folder_below.publish(directory.final)
             for file in directory.unread:
@@ -782,6 +792,15 @@ class AcidOutput(TableOutput):
                 f"its task reported {file.rows}.",
                 remedy="Nothing was published; run the job again.",
             )
+
+
+def _in_threads_if_many(work: Callable[[T], None], items: Sequence[T]) -> None:
+    """Apply a function to items; threads for a few would take longer."""
+    if len(items) > THREADS:
+        in_threads(work, items)
+        return
+    for item in items:
+        work(item)
 
 
 # Files that a transaction adds to an insert-only table: plain rows in the table's format
