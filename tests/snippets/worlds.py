@@ -34,6 +34,7 @@ CANNOT_RUN = {
     "maintain = HiveAcidMaintainOperator(": "maps over the output of a task; tests/airflow/test_maintain_operator.py runs it",
     "hiveacid mirrors": "wants a mirror; tests/iceberg/test_mirror_lag.py has some",
     "dbt build": "wants dbt; make dbt runs projects",
+    "HITLBranchOperator(": "waits for a person; tests/airflow/test_changes_in_worker.py stages and publishes",
     "EraseJob(": "wants tables with persons; tests/airflow/test_erasure.py erases some",
     "HiveAcidMirrorFreshSensor(": "wants a mirror; tests/airflow/test_mirror_fresh.py waits for some",
 }
