@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
 from hiveacid.cli.command import Command
-from hiveacid.cli.main import COMMANDS, DESCRIPTION
+from hiveacid.cli.main import DESCRIPTION, all_commands
 
 _DEFAULT_CONNECTION = "hive_acid_default"
 
@@ -22,7 +22,7 @@ def get_commands() -> Sequence[CLICommand]:
             func=_function(command),
             args=(_Arguments(command),),
         )
-        for command in COMMANDS
+        for command in all_commands()
     ]
     return [GroupCommand(name="hiveacid", help=DESCRIPTION, subcommands=subcommands)]
 

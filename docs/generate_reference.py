@@ -446,11 +446,11 @@ def _code_of(text: str) -> str:
 
 def command_parser() -> argparse.ArgumentParser:
     """Return the argument parser of ``hiveacid``."""
-    from hiveacid.cli.main import COMMANDS, DESCRIPTION
+    from hiveacid.cli.main import DESCRIPTION, all_commands
 
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for command in all_commands():
         command.configure(
             commands.add_parser(command.name, help=command.help, description=command.description)
         )

@@ -13,10 +13,10 @@ def homes(package: str) -> dict[str, str]:
     """Return the module that defines each public name of a package."""
     # Most imports of the package need no public name, and should not load these modules.
     import ast
-    from importlib.resources import files
+    from pkgutil import get_data
 
     # The package may be in a zip file, as it is in Spark's executors.
-    stub = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8"))
+    stub = ast.parse(get_data(package, "__init__.pyi") or b"")
     modules_by_name: dict[str, str] = {}
     for node in stub.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:

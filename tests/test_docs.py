@@ -14,7 +14,7 @@ import pytest
 
 from airflow_hiveacid.provider_info import PACKAGES
 from docs.outdated_figures import FIGURES, sections
-from hiveacid.cli.main import COMMANDS
+from hiveacid.cli.main import all_commands
 from hiveacid.parser.script import to_steps
 
 ROOT = Path(__file__).parents[1]
@@ -126,7 +126,7 @@ def test_the_readme_names_the_quickstart_and_the_tests_with_needs_and_durations(
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser()
     commands = whole.add_subparsers(dest="command", required=True)
-    for command in COMMANDS:
+    for command in all_commands():
         command.configure(commands.add_parser(command.name))
     return whole
 

@@ -2,6 +2,8 @@
 """The entry of the console command `hiveacid`: all its commands, and how they are chosen."""
 
 import argparse
+import atexit
+import gc
 import io
 import os
 import sys
@@ -11,54 +13,54 @@ from importlib.util import find_spec
 
 import hiveacid
 from hiveacid.cli.command import Command
-from hiveacid.cli.commands import (
-    compactions,
-    doctor,
-    erasures,
-    errors,
-    iceberg,
-    metastore,
-    metrics,
-    plan,
-    sql,
-    staged,
-    tables,
-    transactions,
-    versions,
-)
 from hiveacid.orc.format.process_memory import use_one_heap, without_pandas
 
-_PROVIDER, _DEMO = "airflow_hiveacid", "airflow_hiveacid.playground.demo_command"
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
-_LIBRARY_COMMANDS = (
-    tables.TABLES,
-    versions.HISTORY,
-    versions.CHANGES,
-    tables.CAT,
-    sql.COMMAND,
-    plan.COMMAND,
-    staged.COMMAND,
-    compactions.COMPACT,
-    compactions.CLEAN,
-    compactions.MAINTAIN,
-    compactions.PURGE,
-    erasures.ERASE,
-    erasures.ERASURES,
-    erasures.VERIFY,
-    iceberg.TO_ICEBERG,
-    iceberg.COMPARE_ICEBERG,
-    versions.CONSUMERS,
-    iceberg.MIRRORS,
-    transactions.LOCKS,
-    transactions.TXNS,
-    metrics.COMMAND,
-    doctor.COMMAND,
-    errors.COMMAND,
-    metastore.COMMAND,
-)
-# By its name, since the library does not depend on the provider.
-_PROVIDER_COMMANDS = (import_module(_DEMO).COMMAND,) if find_spec(_PROVIDER) else ()
-COMMANDS: Sequence[Command] = (*_LIBRARY_COMMANDS, *_PROVIDER_COMMANDS)
+# The module of each command. All of them take longer to import than a small change of rows.
+_MODULES = {
+    "tables": ".tables",
+    "history": ".versions",
+    "changes": ".versions",
+    "cat": ".tables",
+    "sql": ".sql",
+    "plan": ".plan",
+    "staged": ".staged",
+    "compact": ".compactions",
+    "clean": ".compactions",
+    "maintain": ".compactions",
+    "purge": ".compactions",
+    "erase": ".erasures",
+    "erasures": ".erasures",
+    "verify-erasure": ".erasures",
+    "to-iceberg": ".iceberg",
+    "compare-iceberg": ".iceberg",
+    "consumers": ".versions",
+    "mirrors": ".iceberg",
+    "locks": ".transactions",
+    "txns": ".transactions",
+    "metrics": ".metrics",
+    "doctor": ".doctor",
+    "errors": ".errors",
+    "metastore": ".metastore",
+    # The library does not depend on the provider.
+    **({"demo": "airflow_hiveacid.playground.demo_command"} if find_spec("airflow_hiveacid") else {}),
+}
+# New objects between two searches for garbage in cycles: more than a small change has, nearly all of
+# them from imports. Searching them at the end as well would take as long as half of the imports.
+_OBJECTS = 250_000
+
+
+def all_commands() -> list[Command]:
+    """Return all commands, in the order of the help."""
+    return [_command(name) for name in _MODULES]
+
+
+def _command(name: str) -> Command:
+    module = import_module(_MODULES[name], "hiveacid.cli.commands")
+    [command] = (
+        value for value in vars(module).values() if isinstance(value, Command) and value.name == name
+    )
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,10 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     use_one_heap()
+    gc.set_threshold(_OBJECTS)
+    atexit.register(gc.freeze)
     words = sys.argv[1:] if arguments is None else arguments
-    # The arguments of all commands take as long as the work of a short one.
-    named = tuple(command for command in COMMANDS if command.name in words[:1])
-    parser = _parser(named or COMMANDS)
+    choices = [_command(words[0])] if words and words[0] in _MODULES else all_commands()
+    parser = _parser(choices)
     if "_ARGCOMPLETE" in os.environ:  # A shell completes a line.
         import argcomplete
 
@@ -85,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     with without_pandas():
-        return {command.name: command for command in COMMANDS}[options.command].execute(options)
+        return _command(options.command).execute(options)
 
 
 def _parser(choices: Sequence[Command]) -> argparse.ArgumentParser:

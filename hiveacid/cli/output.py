@@ -9,8 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from typing import Self
 
-from hiveacid.jobs.iceberg_job import IcebergCompareReport, IcebergExportReport
-from hiveacid.jobs.report import CleanReport, CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.report import CompactReport, Report
 from hiveacid.progress import Phase, PhaseObserver, watching
 from hiveacid.rules.compaction_decision import Decision
 from hiveacid.rules.texts import (
@@ -192,17 +191,7 @@ def progress_on_stderr(description: str) -> Iterator[Sequence[PhaseObserver]]:
         raise
 
 
-def print_report(
-    report: CleanReport
-    | CompactReport
-    | IcebergCompareReport
-    | IcebergExportReport
-    | RunReport
-    | ScriptReport,
-    lines: Iterable[str],
-    *,
-    as_json: bool,
-) -> int:
+def print_report(report: Report, lines: Iterable[str], *, as_json: bool) -> int:
     """Print a job's report to stdout, and its problems to stderr.
 
     Args:

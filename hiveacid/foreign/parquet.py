@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyarrow import parquet, types
+from pyarrow import types
 
 from hiveacid.errors import CorruptFile, DataError, TooLarge, UnsupportedFile
 from hiveacid.foreign.budget import require_few_bytes, require_few_rows, spend
@@ -77,6 +77,9 @@ class ParquetInput:
             self.footer = _footer(source, self.size)
             spend(len(self.footer), "The footer of a Parquet file")
             check_footer(self.footer)
+        # Most tables have no file of Parquet.
+        from pyarrow import parquet
+
         with self._decoding():
             self.metadata = parquet.read_metadata(pa.BufferReader(framed(self.footer)))
         with self._named():
@@ -150,6 +153,8 @@ class ParquetInput:
             raise TooLarge(f"{self._name}: {problem}")
 
     def _schema(self, int96: str) -> pa.Schema:
+        from pyarrow import parquet
+
         with self._decoding():
             return parquet.ParquetFile(
                 pa.BufferReader(framed(self.footer)),
@@ -195,6 +200,8 @@ class ParquetInput:
         self, number: int, columns: Sequence[str] | None, rows: int, int96: str
     ) -> Iterator[pa.RecordBatch]:
         """Decode rows, of which texts of dictionaries are not repeated yet."""
+        from pyarrow import parquet
+
         column_list = None if columns is None else [*columns]
         names = frozenset(column_list or ())
         leaves = [

@@ -40,7 +40,8 @@ from hiveacid.spark.statements.from_job import statement_of
 from hiveacid.spark.statements.source import SourceFrame
 from hiveacid.spark.statements.table_of_query import create_table_of, create_view_of
 from hiveacid.spark.streaming import StreamRun
-from hiveacid.tables.definitions.run import run_ddl, run_script
+from hiveacid.tables.definitions.run import run_ddl
+from hiveacid.tables.script import run_script
 from hiveacid.writes.atomic_write import run_statements
 from hiveacid.writes.stage import stage_statements
 from hiveacid.writes.statement import Statement, WriteOptions

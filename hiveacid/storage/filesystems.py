@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
-from xml.etree import ElementTree as ET
 
 import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
@@ -233,6 +232,8 @@ def hadoop_properties() -> dict[str, str]:
     Raises:
         StorageError: A file cannot be read.
     """
+    from xml.etree import ElementTree as ET
+
     folder = os.environ.get("HADOOP_CONF_DIR")
     if folder is None and (home := os.environ.get("HADOOP_HOME")):
         folder = str(Path(home, "etc", "hadoop"))

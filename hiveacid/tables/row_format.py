@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from pyarrow import orc, parquet
-
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.spark_files import copy_readable
@@ -106,6 +104,8 @@ class RowFormat:
         if self.format.is_text:
             sink.write(b"".join(self._edges))
         else:
+            from pyarrow import orc, parquet
+
             nothing = TableColumns(self.columns).schema.empty_table()
             is_parquet = self.format is StorageFormat.PARQUET
             (parquet if is_parquet else orc).write_table(nothing, sink)

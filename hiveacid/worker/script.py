@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hiveacid.errors import SparkNeeded, TableNotFound
 from hiveacid.jobs.definition_jobs import CatalogJob
@@ -12,11 +13,12 @@ from hiveacid.jobs.script_job import ScriptJob
 from hiveacid.jobs.write_jobs import RowJob, TransactionJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.progress import PhaseObserver
-from hiveacid.tables.definitions.run import run_ddl, run_script
-from hiveacid.upkeep.compaction.placement import joined, needs_spark, why_spark
-from hiveacid.upkeep.compaction.scheduling import Scheduler
-from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
+from hiveacid.tables.script import run_script
 from hiveacid.worker.run import change_rows, may_change_rows
+
+# A change of rows needs neither definitions nor compactions, which take longer to import than to run.
+if TYPE_CHECKING:
+    from hiveacid.upkeep.compaction.scheduling import Scheduler
 
 
 def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | None:
@@ -33,6 +35,8 @@ def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | 
             return None  # It reports whether it needs Spark, and so does each statement behind it.
         if not isinstance(job, CompactJob):
             return f"The statement {job.tag} works on rows."
+        from hiveacid.upkeep.compaction.placement import why_spark
+
         try:
             reason = why_spark(client, job)
         except TableNotFound:
@@ -45,7 +49,7 @@ def why_script_needs_spark(client: MetastoreClient, script: ScriptJob) -> str | 
 def run_script_in_worker(
     client: MetastoreClient,
     script: ScriptJob,
-    scheduler: Scheduler,
+    scheduler: "Scheduler",
     observers: Sequence[PhaseObserver] = (),
 ) -> ScriptReport:
     """Run a script, up to a statement that requires Spark.
@@ -63,8 +67,12 @@ def run_script_in_worker(
 
     def run_one(job: ScriptedJob, _: int) -> RunReport | CompactReport:
         if isinstance(job, CatalogJob):
+            from hiveacid.tables.definitions.run import run_ddl
+
             return run_ddl(client, job)
         if isinstance(job, CompactJob):
+            from hiveacid.upkeep.compaction.table import TableCompactor, idle_report
+
             idle = idle_report(client, job)
             return idle or TableCompactor(scheduler, client, job, observers).run()
         try:
@@ -91,7 +99,12 @@ def rest_of_script(script: ScriptJob, in_worker: ScriptReport) -> tuple[ScriptJo
     """
     report = in_worker.statements[-1].report if in_worker.statements else None
     parts = report.partitions if isinstance(report, CompactReport) else filter(None, [report])
-    reasons = [part.error.message for part in parts if needs_spark(part) and part.error]
+    failed = [part for part in parts if part.error is not None]
+    if not failed:
+        return None
+    from hiveacid.upkeep.compaction.placement import needs_spark
+
+    reasons = [part.error.message for part in failed if needs_spark(part) and part.error]
     if not reasons:
         return None
     # The others remain, as they count for the run tokens of equal statements.
@@ -109,6 +122,8 @@ def joined_script(in_worker: ScriptReport, on_spark: ScriptReport) -> ScriptRepo
     reports = [statement.report for statement in on_spark.statements]
     if isinstance(last_report, CompactReport):
         if reports and isinstance(reports[0], CompactReport):
+            from hiveacid.upkeep.compaction.placement import joined
+
             reports[0] = joined(last_report, reports[0])
         else:
             reports.insert(0, last_report)

@@ -7,7 +7,7 @@ import pytest
 from airflow.cli import cli_parser
 from airflow.providers_manager import ProvidersManager
 
-from hiveacid.cli.main import COMMANDS
+from hiveacid.cli.main import all_commands
 from hiveacid.metastore.thrift.answers import TxnLiveness
 from tests.upkeep.acid_folders import AcidFolders
 
@@ -39,7 +39,7 @@ def airflow(hms, monkeypatch, capsys):
 
 
 def test_every_command_has_its_place_and_its_help(airflow, capsys):
-    for command in COMMANDS:
+    for command in all_commands():
         with pytest.raises(SystemExit) as ended:
             airflow("hiveacid", command.name, "--help")
         assert ended.value.code == 0

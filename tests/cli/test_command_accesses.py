@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from hiveacid.cli.main import COMMANDS
+from hiveacid.cli.main import all_commands
 from hiveacid.jobs.job import Access
 
 # The arguments of each command, with its table and action for the authorizer.
@@ -49,7 +49,7 @@ ASKING = {
 
 def parsed(text: str) -> argparse.Namespace:
     name, *arguments = text.split()
-    [command] = [each for each in COMMANDS if each.name == name]
+    [command] = [each for each in all_commands() if each.name == name]
     parser = argparse.ArgumentParser()
     command.configure(parser)
     return argparse.Namespace(command=command, **vars(parser.parse_args(arguments)))
@@ -63,10 +63,10 @@ def test_a_command_has_an_access(text: str, access: tuple[str, str]) -> None:
 
 
 def test_no_command_is_without_a_case() -> None:
-    assert {command.name for command in COMMANDS if command.asks} == ASKING
-    assert {text.split()[0] for text in ARGUMENTS} | ASKING == {each.name for each in COMMANDS}
+    assert {command.name for command in all_commands() if command.asks} == ASKING
+    assert {text.split()[0] for text in ARGUMENTS} | ASKING == {each.name for each in all_commands()}
 
 
 def test_there_are_at_most_25_commands() -> None:
     """Commands that are one act are one command with an option."""
-    assert len(COMMANDS) <= 25
+    assert len(all_commands()) <= 25

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from hiveacid.cli import local_spark, target
 from hiveacid.cli.command import Command
-from hiveacid.cli.commands.versions import show_history
 from hiveacid.cli.output import outcome_counts, print_report
 from hiveacid.cli.selection import print_answer, selected
 from hiveacid.errors import InvalidJob, UserError
@@ -209,6 +208,8 @@ def _answer(
         assert isinstance(reply, History)
         entries = [codec.encode(replace(entry, directories=())) for entry in reply]
         results.append({"table": question.table.full_name, "history": entries})
+        from hiveacid.cli.commands.versions import show_history
+
         print_reply = partial(show_history, reply)
     else:
         results.append(codec.encode(reply))

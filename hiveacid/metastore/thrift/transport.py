@@ -2,23 +2,19 @@
 
 import base64
 import getpass
-import http.client
 import io
 import logging
 import os
 import socket
-import ssl
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
-from thrift.transport.TSSLSocket import TSSLSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportBase, TTransportException
 
 from hiveacid.errors import (
@@ -34,9 +30,12 @@ from hiveacid.jobs.options import DELEGATION_TOKEN, KERBEROS, PROTECTIONS, Metas
 from hiveacid.metastore.endpoint import Endpoint
 from hiveacid.metastore.kept_tokens import token_of
 from hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
-from hiveacid.metastore.sasl.delegation_token import DelegationToken
-from hiveacid.metastore.sasl.kerberos import Kerberos
 from hiveacid.metastore.thrift.idl import Call, ServerException
+
+# Most connections need neither TLS, nor HTTP, nor an authentication, whose modules are heavy.
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+    from ssl import SSLContext
 
 # Time limits for the metastore, including all limits that users cannot set.
 #
@@ -86,7 +85,7 @@ log = logging.getLogger(__name__)
 # It logs a traceback of each host that refuses a connection; the error names the hosts.
 logging.getLogger(TSocket.__module__).addFilter(lambda record: record.levelno > logging.INFO)
 
-_BROKEN = (TTransportException, http.client.HTTPException, EOFError, OSError)
+_BROKEN = (TTransportException, EOFError, OSError)
 # An answer that claims more is garbled. A string has Thrift's own limit, 16 MB.
 _MOST_ELEMENTS = 1 << 22
 _MOST_BYTES = 256 << 20
@@ -349,8 +348,12 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
 def _mechanism(endpoint: Endpoint, options: MetastoreOptions) -> Mechanism | None:
     """The mechanism that authenticates the caller."""
     if options.auth_mechanism == KERBEROS:
+        from hiveacid.metastore.sasl.kerberos import Kerberos
+
         return Kerberos(options, endpoint.host, str(endpoint))
     if options.auth_mechanism == DELEGATION_TOKEN:
+        from hiveacid.metastore.sasl.delegation_token import DelegationToken
+
         return DelegationToken.of(options).mechanism(str(endpoint))
     return None
 
@@ -392,6 +395,8 @@ def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -
     if not options.tls and options.tls_ca_file is None:
         channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)
     else:
+        from thrift.transport.TSSLSocket import TSSLSocket
+
         channel = TSSLSocket(endpoint.host, endpoint.port, ssl_context=_tls(options))
     channel.setTimeout(seconds * 1000)
     channel.open()
@@ -421,7 +426,9 @@ def _http_headers(endpoint: Endpoint, options: MetastoreOptions) -> dict[str, st
     return headers
 
 
-def _tls(options: MetastoreOptions) -> ssl.SSLContext:
+def _tls(options: MetastoreOptions) -> "SSLContext":
+    import ssl
+
     return ssl.create_default_context(cafile=options.tls_ca_file)
 
 
@@ -447,7 +454,7 @@ class HttpChannel:
     """Thrift socket over HTTP; makes a new connection for every call."""
 
     def __init__(
-        self, address: "Endpoint", headers: Mapping[str, str], tls: ssl.SSLContext, connect: float
+        self, address: "Endpoint", headers: Mapping[str, str], tls: "SSLContext", connect: float
     ) -> None:
         """Describe the channel.
 
@@ -462,7 +469,7 @@ class HttpChannel:
         self._tls = tls
         self._connect_seconds = connect
         self._seconds = connect
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: HTTPConnection | None = None
         self._request = io.BytesIO()
         self._answer = io.BytesIO()
         self._closed = False
@@ -500,6 +507,8 @@ class HttpChannel:
             AnswerLost: The server or a proxy failed.
             UnsupportedMetastore: The path leads to no metastore.
         """
+        from http.client import HTTPException
+
         body, self._request = self._request.getvalue(), io.BytesIO()
         deadline = Deadline(self._seconds)
         connection, self._connection = self._connection, None
@@ -523,19 +532,23 @@ class HttpChannel:
                     if not response.isclosed():
                         channel.settimeout(deadline.remaining)
             self._answer = io.BytesIO(answer.getvalue())
+        except HTTPException as error:
+            raise TTransportException(inner=error) from error
         finally:
             self._drop()
 
-    def _connect(self, seconds: float) -> http.client.HTTPConnection:
+    def _connect(self, seconds: float) -> "HTTPConnection":
+        from http.client import HTTPConnection, HTTPSConnection
+
         address = self._address
         host, port, tunnel = address.host, address.port, None
         if proxy := _proxy(address.scheme, address.host):
             host, port, tunnel = proxy
-        connection: http.client.HTTPConnection
+        connection: HTTPConnection
         if address.scheme == "https":
-            connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=self._tls)
+            connection = HTTPSConnection(host, port, timeout=seconds, context=self._tls)
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=seconds)
+            connection = HTTPConnection(host, port, timeout=seconds)
         if tunnel is not None:
             connection.set_tunnel(address.host, address.port, tunnel)
         connection.connect()
@@ -559,8 +572,10 @@ class HttpChannel:
 
 def _proxy(scheme: str, host: str) -> tuple[str, int, dict[str, str]] | None:
     """The proxy that the environment names, and the headers that it wants."""
-    proxy_url = urllib.request.getproxies().get(scheme)
-    if not proxy_url or urllib.request.proxy_bypass(host):
+    from urllib.request import getproxies, proxy_bypass
+
+    proxy_url = getproxies().get(scheme)
+    if not proxy_url or proxy_bypass(host):
         return None
     parts = urlsplit(proxy_url if "://" in proxy_url else f"http://{proxy_url}")
     headers = {}

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
@@ -56,7 +55,7 @@ def without_pandas() -> Iterator[None]:
             sys.meta_path.remove(import_hook)
 
 
-class _Hidden(MetaPathFinder):
+class _Hidden:
     """Hides pandas from imports."""
 
     def find_spec(

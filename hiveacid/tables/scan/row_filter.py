@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import compute as pc
-from pyarrow import dataset, fs
 
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn
@@ -119,6 +118,8 @@ class RowFilter:
 
     def _may_match(self, conditions: Sequence[Expression]) -> list[bool]:
         """Return for each of some sets of rows whether it may have matches, if something is known."""
+        from pyarrow import dataset, fs
+
         format, files = dataset.ParquetFileFormat(), fs.LocalFileSystem()
         fragments = [
             format.make_fragment(str(number), files, partition_expression=about)

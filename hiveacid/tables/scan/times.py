@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import (
     compute,
-    parquet,
     types,
 )
 
@@ -24,6 +23,9 @@ from hiveacid.foreign.text import parse_json
 from hiveacid.orc.format.streams import UTC
 from hiveacid.orc.format.tail import FIRST_GREGORIAN_DAY
 from hiveacid.orc.values.timestamps import SECONDS_OF_2015
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ColumnSchema, FileMetaData
 
 # How Parquet files store times, and which calendar and time zone a reader applies to them.
 #
@@ -68,7 +70,7 @@ class StoredTime:
     legacy: bool
 
 
-def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ...]]:
+def stored_times(footer: "FileMetaData") -> dict[str, tuple[StoredTime, ...]]:
     """Return the forms of all dates and timestamps of a Parquet file.
 
     Returns:
@@ -87,7 +89,7 @@ def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ..
     return columns
 
 
-def _form(leaf: parquet.ColumnSchema, marks: Mapping[bytes, bytes]) -> StoredTime | None:
+def _form(leaf: "ColumnSchema", marks: Mapping[bytes, bytes]) -> StoredTime | None:
     logical = parse_json(leaf.logical_type.to_json())
     if leaf.physical_type != "INT96" and logical["Type"] not in ("Timestamp", "Date"):
         return None
