@@ -59,7 +59,7 @@ public final class AcidCommand extends Scala.Command {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
         JsonNode value = answer.get(columns.apply(at).name());
-        values[at] = value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
+        values[at] = value == null || value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
       }
       rows.add(RowFactory.create(values));
     }
