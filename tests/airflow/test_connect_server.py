@@ -19,9 +19,8 @@ from hiveacid.jobs import InsertJob, UpdateJob
 from hiveacid.jobs.job_json import to_json
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from hiveacid.metastore.txn.locks import Target
 from hiveacid.metastore.txn.transaction import Transaction
-from hiveacid.rules.locks import Operation
+from hiveacid.rules.locks import Operation, Target
 from hiveacid.rules.names import TableRef
 from tests.door.servers import CONNECT, REFUSED, Server, by_connect
 from tests.engine.acid_tables import create, left_behind
@@ -144,7 +143,7 @@ def test_a_change_is_applied_once_after_its_worker_was_killed(
     rows: Callable[[], list[tuple[Any, ...]]],
     monkeypatch: pytest.MonkeyPatch,
     eventually: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     target = Target(TableRef(database, "t"), Operation.UPDATE)
 
@@ -167,7 +166,7 @@ def test_a_change_is_applied_once_after_its_worker_was_killed(
             attempt = threads.submit(retry, "followed")
             eventually(
                 "the next attempt follows it",
-                lambda: "An earlier attempt has sent the statement" in caplog.text,
+                lambda: "An earlier attempt has sent the statement" in capsys.readouterr().out,
             )
         report = attempt.result(120)
     assert (report["rows_updated"], report["already_done"]) == (2, False)

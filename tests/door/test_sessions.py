@@ -351,7 +351,7 @@ def test_a_malformed_call_is_an_error_of_its_statement(door: SparkSession) -> No
         ("CALL hiveacid.run('{}')", "job.job must be one of"),
         ("CALL hiveacid.run('no')", "not JSON"),
         ("CALL hiveacid.start('{}')", "Expected RUN"),
-        (called(StageJob(target="d.t", work=DeleteJob(target="d.t"))), "more than figures"),
+        (called(StageJob(change=DeleteJob(target="d.t", where="id = 1"))), "more than figures"),
     ):
         with pytest.raises(AnalysisException, match=text):
             door.sql(call)
