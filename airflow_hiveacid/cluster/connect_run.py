@@ -23,6 +23,10 @@ _STREAM_SECONDS = 150
 _SECONDS_TO_ATTACH = 5
 _SECONDS_TO_END = 2
 _MISSING = ("OPERATION_NOT_FOUND", "SESSION_NOT_FOUND")
+_REMEDY = (
+    "Its log has more. It needs spark.sql.extensions=org.hiveacid.spark.AcidExtensions, and the engine"
+    " of the same version as this provider."
+)
 # The statements of earlier attempts that a server may remember.
 _MOST_STATEMENTS = 100
 
@@ -128,9 +132,8 @@ class ConnectRun:
 
         :param application: As ``poll`` has returned it.
         """
-        return AirflowException(
-            f"The statement on the server of Spark has failed: {without_secrets(application.diagnostics)}"
-        )
+        message = without_secrets(application.diagnostics)
+        return AirflowException(f"The statement on the server has failed: {message} {_REMEDY}")
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the statement ends by itself in time; it is no stream.

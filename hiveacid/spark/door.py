@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
+    JobFailed,
     SqlError,
     UserError,
 )
@@ -47,6 +48,7 @@ from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.calls import Call, read_call
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
+from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_tokens import is_qualified, names_in
 from hiveacid.spark.failures import client_error, translate, translated_spark_errors
@@ -270,13 +272,19 @@ class Engine:
         catalog = acid.spark.catalog
         return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
 
-    def run(self, spark: Any, text: str) -> list[dict[str, Any]]:
-        """Run a statement that was claimed, and return the rows of its report."""
+    def run(self, spark: Any, text: str, thread: Any) -> list[dict[str, Any]]:
+        """Run a statement that was claimed, and return the rows of its report.
+
+        Args:
+            spark: The session.
+            text: The statement.
+            thread: The thread of Java that waits for the rows.
+        """
         acid = self._acid(spark)
         call = read_call(text)
         if call is None:
             return _rows(_report_of(acid.sql(text)))
-        report = _report_of_call(acid, call)
+        report = _report_of_call(acid, call, _Cancellation(thread))
         if call.for_program:
             return [{"report": json.dumps(report.to_dict())}]
         if report.error is not None:
@@ -404,7 +412,25 @@ def _columns_of(job: Job) -> str:
     )
 
 
-def _report_of_call(acid: AcidSession, call: Call) -> Report:
+class _Cancellation(PhaseObserver):
+    """Ends a run before its next step when its statement is cancelled, also while it waits."""
+
+    def __init__(self, thread: Any) -> None:
+        self._thread = thread
+
+    def step(self, name: str, seconds: float | None = None) -> None:
+        if seconds is None:
+            self.statement()
+
+    def note(self, text: str) -> None:
+        self.statement()
+
+    def statement(self) -> None:
+        if self._thread.isInterrupted():
+            raise JobFailed("The statement was cancelled.")
+
+
+def _report_of_call(acid: AcidSession, call: Call, observer: PhaseObserver) -> Report:
     """Run the job of a call, and return its report, also that of a failure."""
     kind: type[Report] = RunReport
     name, target = "Job", ""
@@ -412,7 +438,7 @@ def _report_of_call(acid: AcidSession, call: Call) -> Report:
         job = from_json(call.job)
         kind, name, target = job.report, type(job).__name__, job.target
         _require_remote(job, acid.spark)
-        return acid.call(job)
+        return acid.call(job, [observer])
     except Exception as error:  # noqa: BLE001 - the report must contain any error
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:

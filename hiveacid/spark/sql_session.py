@@ -1,6 +1,6 @@
 """SQL from Python: one session for transactional tables and for those that Spark has itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
 
@@ -24,6 +24,7 @@ from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statement import SqlStatement
 from hiveacid.parser.statements import is_of_spark
 from hiveacid.parser.words import keyword_of
+from hiveacid.progress import PhaseObserver
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
@@ -217,11 +218,12 @@ class AcidSession:
             raise report.error.exception()
         return report
 
-    def call(self, job: Job) -> Report:
+    def call(self, job: Job, observers: Sequence[PhaseObserver] = ()) -> Report:
         """Run a job as an application does: with the options of the job, in the time zone UTC.
 
         Args:
             job: The job, without a metastore.
+            observers: Observers of its phases.
 
         Raises:
             HiveAcidError: The error that the job ends with, unless the report contains it.
@@ -229,7 +231,7 @@ class AcidSession:
         bound = self._bound_job(job)
         session = cloned_session(self.spark)
         session.conf.set(TIME_ZONE, APPLICATION_SETTINGS[TIME_ZONE])
-        return execute(bound, Driver(session, self._client.options, log=False))
+        return execute(bound, Driver(session, self._client.options, observers, log=False))
 
     def is_transactional(self, name: str) -> bool:
         """Whether a full name is that of a transactional table, or of a view that reads one."""

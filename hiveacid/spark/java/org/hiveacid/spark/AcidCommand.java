@@ -31,7 +31,9 @@ public final class AcidCommand extends Scala.Command {
       return claimed.isNull()
           ? null
           : new AcidCommand(
-              text, StructType.fromDDL(claimed.asText()), () -> Door.ask(spark, "run", text));
+              text,
+              StructType.fromDDL(claimed.asText()),
+              () -> Door.ask(spark, "run", text, Thread.currentThread()));
     } catch (Exception error) {
       return raising(error);
     }
