@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
+from airflow_hiveacid.cluster.connect_run import ConnectRun
 from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_run import (
     TaskXComs,
@@ -473,7 +474,7 @@ class ClusterRun:
         return str(file)
 
 
-SparkRun = LocalRun | ClusterRun
+SparkRun = LocalRun | ClusterRun | ConnectRun
 
 
 def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:

@@ -19,6 +19,7 @@ from jinja2 import TemplateError
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.authorization import audit, outcome_of, require_job_access
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
+from airflow_hiveacid.cluster.connect_run import CONNECTION_TYPE, ConnectRun
 from airflow_hiveacid.cluster.spark_master import require_master
 from airflow_hiveacid.cluster.spark_run import StartedXComs, abort_run
 from airflow_hiveacid.cluster.spark_submission import (
@@ -79,10 +80,11 @@ _IN_WORKER = "in_worker"
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9_.-]{1,20}")
 _OF_JOB = ("once_per", "apply_again", "metastore_conn_id")
 _OF_SPARK = ("conf", "jars", "packages", "properties_file", "env_vars")
-_SPARK_PARAMETERS = {
-    *("spark_conn_id", "deploy_mode", "poll_seconds", "driver_memory", "executor_memory"),
-    *("executor_cores", "num_executors", *_OF_SPARK),
-}
+_OF_APPLICATION = (
+    *("deploy_mode", "driver_memory", "executor_memory", "executor_cores", "num_executors"),
+    *_OF_SPARK,
+)
+_SPARK_PARAMETERS = {"spark_conn_id", "poll_seconds", *_OF_APPLICATION}
 
 
 class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
@@ -108,7 +110,8 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
     :param apply_again: A text that makes the work another one: what was applied without it, or with
         another text, is applied again, but only once with this one. (templated)
     :param spark_conn_id: The Spark connection; its master may be ``local[*]``, a standalone
-        cluster, YARN or Kubernetes.
+        cluster, YARN or Kubernetes. One of the type ``spark_connect`` is a running server of Spark,
+        which takes no other parameters of Spark, and needs no Java here.
     :param deploy_mode: Where the driver runs: ``client`` is the worker, ``cluster`` is YARN or
         Kubernetes. The default is the connection's extra ``deploy-mode``.
     :param deferrable: Free the worker while the application runs, which requires deploy mode
@@ -505,7 +508,7 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         from hiveacid.tables.locations import require_known_tables
 
         run = self._spark_run = self._run_of(job, context)
-        if isinstance(run, ClusterRun):
+        if isinstance(run, ClusterRun | ConnectRun):
             require_known_tables(job)
         self._kill.require_active()
         if not run.at_work:
@@ -548,8 +551,10 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         from hiveacid.metastore.client import MetastoreClient
 
         connection = spark_connection(self.spark_conn_id)
-        here = not runs_in_cluster(connection, self.deploy_mode)
-        require_master(connection, here)
+        is_remote = connection.conn_type == CONNECTION_TYPE
+        here = not is_remote and not runs_in_cluster(connection, self.deploy_mode)
+        if not is_remote:
+            require_master(connection, here)
         properties = [*(self.conf or {}), *filter(None, [self.properties_file])]
         files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
         with MetastoreClient(job.connection) as client:
@@ -561,10 +566,22 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         from airflow_hiveacid.cluster.runs import ClusterRun, LocalRun
 
         connection, active = spark_connection(self.spark_conn_id), self._kill.require_active
+        if connection.conn_type == CONNECTION_TYPE:
+            self._require_no_application()
+            return ConnectRun(connection, job, self.log, active)
         if submitted is None and not runs_in_cluster(connection, self.deploy_mode):
             return LocalRun(connection, context["ti"], active)
         tag = application_tag(job.known_token)
         return ClusterRun(connection, tag, context["ti"], self.log, submitted, active)
+
+    def _require_no_application(self) -> None:
+        names = (name for name in _OF_APPLICATION if getattr(self, name))
+        if (name := next(names, None)) is not None:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} has {name}, but Spark connection"
+                f" {self.spark_conn_id!r} leads to a server, which has settings of its own.",
+                remedy="Omit it, and configure the server.",
+            )
 
     def _defers(self) -> bool:
         if self.deferrable is None:

@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -22,22 +23,35 @@ from pyspark.sql import DataFrame, SparkSession
 from hiveacid.errors import (
     HiveAcidError,
     InvalidJob,
+    JobFailed,
     SqlError,
     UserError,
 )
+from hiveacid.jobs.checks import Passes
 from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
-from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.job import Job, ScriptedJob, paths_of
+from hiveacid.jobs.job_json import from_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
 from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
-from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
+from hiveacid.jobs.report import (
+    CompactReport,
+    ErrorReport,
+    Report,
+    RunReport,
+    ScriptReport,
+    TableReport,
+)
 from hiveacid.jobs.sources import TableSource
+from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.metastore.authorizer import acting_for
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
+from hiveacid.parser.calls import Call, read_call
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
+from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.sql_tokens import is_qualified, names_in
-from hiveacid.spark.failures import client_error, translated_spark_errors
+from hiveacid.spark.failures import client_error, translate, translated_spark_errors
 from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, rows_of
 from hiveacid.spark.java_objects import (
     attached_context,
@@ -221,6 +235,8 @@ class Engine:
         """Return the columns of the report of a statement; None if it is one of Spark."""
         if text.lstrip()[:4].upper() == "WITH" and _CHANGING.isdisjoint(names_in(text)):
             return None
+        if (call := read_call(text)) is not None:
+            return "`report` string" if call.for_program else _columns_of(from_json(call.job))
         acid = self._acid(spark)
         columns = _CHANGE
         try:
@@ -256,9 +272,24 @@ class Engine:
         catalog = acid.spark.catalog
         return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
 
-    def run(self, spark: Any, text: str) -> list[dict[str, Any]]:
-        """Run a statement that was claimed, and return the rows of its report."""
-        return _rows(_report_of(self._acid(spark).sql(text)))
+    def run(self, spark: Any, text: str, thread: Any) -> list[dict[str, Any]]:
+        """Run a statement that was claimed, and return the rows of its report.
+
+        Args:
+            spark: The session.
+            text: The statement.
+            thread: The thread of Java that waits for the rows.
+        """
+        acid = self._acid(spark)
+        call = read_call(text)
+        if call is None:
+            return _rows(_report_of(acid.sql(text)))
+        report = _report_of_call(acid, call, _Cancellation(thread))
+        if call.for_program:
+            return [{"report": json.dumps(report.to_dict())}]
+        if report.error is not None:
+            raise report.error.exception()
+        return _rows(_report_of(report))
 
     # The tables that Spark itself reads and writes
 
@@ -363,6 +394,89 @@ def _full_name(parts: Sequence[str], database: str) -> str:
 def _report_of(result: object) -> RunReport | CompactReport | ScriptReport:
     assert isinstance(result, RunReport | CompactReport | ScriptReport), result
     return result
+
+
+def _columns_of(job: Job) -> str:
+    """Return the columns of the figures of a job.
+
+    Raises:
+        InvalidJob: Its report has other figures.
+    """
+    if job.report in (RunReport, ScriptReport):
+        return _CHANGE
+    if job.report is CompactReport:
+        return _COMPACTION
+    raise InvalidJob(
+        f"The report of a {type(job).__name__} has more than figures.",
+        remedy="CALL hiveacid.report(…) returns it as JSON.",
+    )
+
+
+class _Cancellation(PhaseObserver):
+    """Ends a run before its next step when its statement is cancelled, also while it waits."""
+
+    def __init__(self, thread: Any) -> None:
+        self._thread = thread
+
+    def step(self, name: str, seconds: float | None = None) -> None:
+        if seconds is None:
+            self.statement()
+
+    def note(self, text: str) -> None:
+        self.statement()
+
+    def statement(self) -> None:
+        if self._thread.isInterrupted():
+            raise JobFailed("The statement was cancelled.")
+
+
+def _report_of_call(acid: AcidSession, call: Call, observer: PhaseObserver) -> Report:
+    """Run the job of a call, and return its report, also that of a failure."""
+    kind: type[Report] = RunReport
+    name, target = "Job", ""
+    try:
+        job = from_json(call.job)
+        kind, name, target = job.report, type(job).__name__, job.target
+        _require_remote(job, acid.spark)
+        return acid.call(job, [observer])
+    except Exception as error:  # noqa: BLE001 - the report must contain any error
+        ours = error if isinstance(error, HiveAcidError) else translate(error, name)
+        if ours is not error:
+            # In the log: a client can do nothing about it.
+            traceback.print_exc()
+        return kind(job=name, target=target, error=ErrorReport.of(ours))
+
+
+def _require_remote(job: Job, spark: SparkSession) -> None:
+    """Refuse a job that would not mean the same on a server as on the machine of its client.
+
+    Raises:
+        InvalidJob: It names a metastore, a function of Python, or a local file, or is a stream.
+    """
+    if job.metastore is not None:
+        raise InvalidJob(
+            "The job names a metastore, and a server of Spark has its own.",
+            remedy="Leave `metastore` away.",
+        )
+    if isinstance(job, StreamJob):
+        raise InvalidJob(
+            "A stream does not run as a statement on a server of Spark.",
+            remedy="Use a Spark connection with a master.",
+        )
+    for check in job.all_checks:
+        if isinstance(check, Passes):
+            raise InvalidJob(
+                f"The check {check.label} is a function of Python, which a server of Spark does not"
+                " run for its clients.",
+                remedy="Write the check as a query, with NoRows.",
+            )
+    default = java_context(spark).hadoopConfiguration().get("fs.defaultFS", "file:///")
+    for path in paths_of(job):
+        if (urlsplit(path).scheme or urlsplit(default).scheme) == "file":
+            raise InvalidJob(
+                f"{path} would be a file of the server of Spark.",
+                remedy="Name a file that the server and its clients share, as in s3a://bucket/file.",
+            )
 
 
 def _rows(report: RunReport | CompactReport | ScriptReport) -> list[dict[str, Any]]:

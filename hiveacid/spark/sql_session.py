@@ -1,8 +1,8 @@
 """SQL from Python: one session for transactional tables and for those that Spark has itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Self, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -10,9 +10,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from hiveacid.errors import HiveAcidError, InvalidJob, SqlError, UserError
 from hiveacid.jobs.definition_jobs import ConvertJob, DatabaseJob
 from hiveacid.jobs.fields import Parameters
-from hiveacid.jobs.job import ScriptedJob
+from hiveacid.jobs.job import Job, ScriptedJob
 from hiveacid.jobs.options import MetastoreOptions
-from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport
+from hiveacid.jobs.report import CompactReport, Report, RunReport, ScriptReport
 from hiveacid.jobs.sources import BatchSource, Input, QuerySource, Source, TableSource, inputs_of
 from hiveacid.metastore.authorizer import program_user
 from hiveacid.metastore.catalog import HiveTable
@@ -24,6 +24,7 @@ from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statement import SqlStatement
 from hiveacid.parser.statements import is_of_spark
 from hiveacid.parser.words import keyword_of
+from hiveacid.progress import PhaseObserver
 from hiveacid.records.history_entries import History
 from hiveacid.records.table_history import table_history
 from hiveacid.rules.names import TableRef
@@ -35,7 +36,14 @@ from hiveacid.spark.python.frames import FrameReads
 from hiveacid.spark.read.table_reader import TableReader
 from hiveacid.spark.rows.columns import check_readable
 from hiveacid.spark.run import Driver, execute
-from hiveacid.spark.session import cloned_session, in_session, scan_session, session_holding
+from hiveacid.spark.session import (
+    APPLICATION_SETTINGS,
+    TIME_ZONE,
+    cloned_session,
+    in_session,
+    scan_session,
+    session_holding,
+)
 from hiveacid.spark.spark_versions import from_rows
 from hiveacid.spark.statements.conditions import bound_query
 from hiveacid.spark.statements.source import SourceInputs
@@ -45,6 +53,7 @@ from hiveacid.tables.locations import require_job_access
 from hiveacid.upkeep.table_detail import TableDetail, table_detail
 from hiveacid.writes.statement import WriteOptions
 
+JobT = TypeVar("JobT", bound=Job)
 SqlResult = DataFrame | RunReport | CompactReport | ScriptReport | History | TableDetail
 # Spark has more forms of these, which read no rows and change nothing.
 _ASKING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
@@ -200,11 +209,7 @@ class AcidSession:
         Raises:
             HiveAcidError: The error that the job ends with.
         """
-        bound = replace(job, metastore=self._client.options, **self._options.options)
-        bound.validate()
-        require_job_access(self._client, program_user(), bound)
-        # A later frame sees the files of a compaction.
-        self._reads.renew()
+        bound = self._bound_job(replace(job, **self._options.options))
         batches = self._batches(_inputs_of(bound)) if batches is None else batches
         driver = Driver(self.spark, self._client.options, batches=batches, log=False)
         report = execute(bound, driver)
@@ -213,10 +218,34 @@ class AcidSession:
             raise report.error.exception()
         return report
 
+    def call(self, job: Job, observers: Sequence[PhaseObserver] = ()) -> Report:
+        """Run a job as an application does: with the options of the job, in the time zone UTC.
+
+        Args:
+            job: The job, without a metastore.
+            observers: Observers of its phases.
+
+        Raises:
+            HiveAcidError: The error that the job ends with, unless the report contains it.
+        """
+        bound = self._bound_job(job)
+        session = cloned_session(self.spark)
+        session.conf.set(TIME_ZONE, APPLICATION_SETTINGS[TIME_ZONE])
+        return execute(bound, Driver(session, self._client.options, observers, log=False))
+
     def is_transactional(self, name: str) -> bool:
         """Whether a full name is that of a transactional table, or of a view that reads one."""
         table = find_table(self._client, TableRef.parse(name))
         return table is not None and self._is_transactional(table)
+
+    def _bound_job(self, job: JobT) -> JobT:
+        """Return a job with the metastore, after its checks."""
+        bound = replace(job, metastore=self._client.options)
+        bound.validate()
+        require_job_access(self._client, program_user(), bound)
+        # A later frame sees the files of a compaction.
+        self._reads.renew()
+        return bound
 
     def _run(self, statement: SqlStatement) -> SqlResult:
         if is_use(statement):

@@ -2,9 +2,11 @@
 
 import contextlib
 import gc
+import json
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +16,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import hiveacid
+from hiveacid.jobs import (
+    CompactJob,
+    DeleteJob,
+    InsertJob,
+    UpdateJob,
+)
+from hiveacid.jobs.checks import Passes, RowCount
+from hiveacid.jobs.job import Job
+from hiveacid.jobs.job_json import to_json
+from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.jobs.report import CompactReport, RunReport
+from hiveacid.jobs.script_job import ScriptJob
+from hiveacid.jobs.sources import PathSource, QuerySource
+from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnInfo
@@ -274,3 +289,69 @@ def test_other_processes_of_the_machine_cannot_ask(door: SparkSession) -> None:
         stranger.sendall(b"c\np0\napply\nsread\ne\n")
         with contextlib.suppress(ConnectionError):
             assert not stranger.recv(100).startswith(b"!y")
+
+
+def called(job: Job, procedure: str = "run") -> str:
+    text = to_json(job).replace("\\", "\\\\").replace("'", "\\'")
+    return f"CALL hiveacid.{procedure}('{text}')"
+
+
+def test_a_job_runs_once_and_returns_its_report(door: SparkSession, database: str) -> None:
+    name = f"{database}.t"
+    job = UpdateJob(target=name, set={"v": "'it''s $x'"}, where="id = 2", run_token="run")
+    door.sql(f"EXPLAIN {called(job)}").collect()
+    report = door.sql(called(job))
+    for _ in range(2):
+        assert [row["rows_updated"] for row in report.collect()] == [1]
+    # By the run token.
+    (row,) = door.sql(called(job, "report")).collect()
+    assert json.loads(row["report"])["already_done"]
+    assert (2, "it's $x", 1) in rows(door.table(name))
+    compaction = door.sql(called(CompactJob(target=name, type="major"))).collect()
+    assert "compacted" in {row["outcome"] for row in compaction}
+    script = ScriptJob.of([job, DeleteJob(target=name, where="id = 3"), CompactJob(target=name)])
+    steps = door.sql(called(script)).collect()
+    assert [row["rows_deleted"] for row in steps if row["statement"] == "delete"] == [1]
+
+
+def test_a_job_means_the_same_in_each_session(door: SparkSession, database: str) -> None:
+    door.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    job = UpdateJob(target=f"{database}.t", set={"v": "current_timezone()"}, all_rows=True)
+    door.sql(called(job))
+    assert {row[1] for row in rows(door.table(f"{database}.t"))} == {"UTC"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"metastore": MetastoreOptions(uris="thrift://other:9083")}, "names a metastore"),
+        ({"checks": [Passes(function="os:getcwd")]}, "os:getcwd.* is a function of Python"),
+        ({"source": PathSource("file:///etc/passwd", "csv")}, "file of the server of Spark"),
+        ({"source": PathSource("/etc/passwd", "csv")}, "file of the server of Spark"),
+        ({"target": ""}, "target"),
+        ({"checks": [RowCount(max=1)]}, "2 rows"),
+    ],
+)
+def test_a_refused_job_changes_nothing(
+    door: SparkSession, database: str, changes: dict[str, Any], text: str
+) -> None:
+    source = QuerySource("SELECT 8 AS id, 'new' AS v, 0 AS k UNION ALL SELECT 9, 'new', 0")
+    job = replace(InsertJob(target=f"{database}.t", source=source), **changes)
+    with pytest.raises((PySparkException, Py4JJavaError), match=text):
+        door.sql(called(job))
+    (row,) = door.sql(called(job, "report")).collect()
+    error = json.loads(row["report"])["error"]
+    assert re.search(text, error["message"])
+    assert not error["retryable"]
+    assert len(rows(door.table(f"{database}.t"))) == 3
+
+
+def test_a_malformed_call_is_an_error_of_its_statement(door: SparkSession) -> None:
+    for call, text in (
+        ("CALL hiveacid.run('{}')", "job.job must be one of"),
+        ("CALL hiveacid.run('no')", "not JSON"),
+        ("CALL hiveacid.start('{}')", "Expected RUN"),
+        (called(StageJob(change=DeleteJob(target="d.t", where="id = 1"))), "more than figures"),
+    ):
+        with pytest.raises(AnalysisException, match=text):
+            door.sql(call)

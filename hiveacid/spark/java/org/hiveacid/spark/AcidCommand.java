@@ -31,7 +31,9 @@ public final class AcidCommand extends Scala.Command {
       return claimed.isNull()
           ? null
           : new AcidCommand(
-              text, StructType.fromDDL(claimed.asText()), () -> Door.ask(spark, "run", text));
+              text,
+              StructType.fromDDL(claimed.asText()),
+              () -> Door.ask(spark, "run", text, Thread.currentThread()));
     } catch (Exception error) {
       return raising(error);
     }
@@ -59,7 +61,7 @@ public final class AcidCommand extends Scala.Command {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
         JsonNode value = answer.get(columns.apply(at).name());
-        values[at] = value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
+        values[at] = value == null || value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
       }
       rows.add(RowFactory.create(values));
     }
