@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NoReturn
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,6 +31,7 @@ from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.authorizer import acting_for
+from hiveacid.metastore.cancellation import cancelled_if
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
@@ -41,6 +41,7 @@ from hiveacid.spark.failures import client_error, translated_spark_errors
 from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, rows_of
 from hiveacid.spark.java_objects import (
     attached_context,
+    java_class,
     java_context,
     java_frame,
     java_session,
@@ -149,7 +150,7 @@ def _value(default: object, text: str) -> object:
 
 def _open_door(spark: SparkSession, options: MetastoreOptions) -> None:
     start_callbacks(spark)
-    engine = Engine(spark.sparkContext, options)
+    engine = Engine(spark, options)
     kept_objects(spark)[_ENGINE] = engine
     java_scan(spark).door().open(engine)
 
@@ -171,14 +172,15 @@ def main() -> None:
 class Engine:
     """Answers the questions of Java, each about a session; several threads may ask at once."""
 
-    def __init__(self, context: SparkContext, metastore: MetastoreOptions) -> None:
+    def __init__(self, spark: SparkSession, metastore: MetastoreOptions) -> None:
         """Begin without sessions.
 
         Args:
-            context: The context of the sessions.
+            spark: Any session of the context.
             metastore: The options of the metastore.
         """
-        self._context = context
+        self._context = spark.sparkContext
+        self._thread = java_class(spark, "java.lang.Thread")
         self._metastore = metastore
         self._sessions: OrderedDict[str, AcidSession] = OrderedDict()
         self._leases: dict[str, Lease] = {}
@@ -194,7 +196,7 @@ class Engine:
         """
         spark, user, *parameters = arguments
         try:
-            with acting_for(user):
+            with acting_for(user), cancelled_if(self._is_cancelled):
                 value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
@@ -203,6 +205,10 @@ class Engine:
             # In the log: a client can do nothing about it.
             traceback.print_exc()
             return json.dumps({"error": client_error(error)})
+
+    def _is_cancelled(self) -> bool:
+        """Whether the thread of Java that asks was interrupted, as by the end of a session."""
+        return bool(self._thread.interrupted())
 
     def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark
