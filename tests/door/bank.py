@@ -13,12 +13,12 @@ from tests.door.jdbc import Jdbc, JdbcError, JdbcSession
 from tests.door.servers import Rows, Server
 
 ACCOUNTS, MONEY = 12, 100
-# What a statement ends with that was cancelled, or whose engine was killed: it may be committed.
+# The errors of statements that were cancelled, or whose engine was killed: they may be committed.
 _UNKNOWN = re.compile(
     "cancel|has ended during a statement|Invalid SessionHandle|Invalid OperationHandle"
     "|connection|Connection|TTransportException|Statement is closed|Broken pipe|Socket"
 )
-# What it ends with where others are faster, or its engine is killed before it begins.
+# Their errors if others are faster, or the engine is killed before they begin.
 _REFUSED = re.compile("HIVE_ACID_(WRITE_CONFLICT|LOCK_TIMEOUT|OVERLAP_REFUSED)|did not start")
 
 
@@ -43,7 +43,7 @@ class Transfer:
 
 @dataclass
 class Bank:
-    """The tables, and what the customers know about them.
+    """The tables, and the transfers of the customers.
 
     Attributes:
         server: The Thrift server.
@@ -125,7 +125,7 @@ class Bank:
             assert not customer.is_alive(), self.counts
 
     def verify(self, session: JdbcSession) -> None:
-        """Compare the tables with what the customers were told."""
+        """Compare the tables with the reports to the customers."""
         accounts, *journals = self.tables()
         logs = {
             int(id): (int(money), [int(number) for number in log.split(",")[1:]])

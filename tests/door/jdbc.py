@@ -9,7 +9,7 @@ from tests.door.servers import SPARK, Rows, Server
 
 
 class JdbcError(Exception):
-    """What the driver says about a statement."""
+    """The driver's error of a statement."""
 
 
 class Jdbc:
