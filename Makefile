@@ -174,8 +174,8 @@ isolation: setup ## Run thousands of overlapping transactions, and search their 
 failover: setup ## Kill a metastore in each merge while another one takes over, on each database (hours)
 	@$(RUN) python -m pytest -m failover -s tests/failover
 
-soak: setup ## Write, compact, clean and consume with kills and lost answers (hours; SOAK_MINUTES=60)
-	@$(RUN) SOAK_FOLDER=$${SOAK_FOLDER:-build/soak} python -m pytest -m soak -s tests/soak
+soak: setup ## Write, compact, clean, consume, and use the door with kills (hours; SOAK_MINUTES=60 DOOR_MINUTES=10)
+	@$(RUN) SOAK_FOLDER=$${SOAK_FOLDER:-build/soak} python -m pytest -m soak -s tests/soak tests/door
 
 sizes: setup ## Compare large tables with DuckDB: 12 million deletes, 3,000 deltas (up to an hour)
 	@$(RUN) python -m pytest -m sizes tests/sizes

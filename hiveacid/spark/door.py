@@ -16,7 +16,6 @@ from itertools import count
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +43,7 @@ from hiveacid.jobs.report import (
 from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.metastore.authorizer import acting_for
+from hiveacid.metastore.cancellation import cancelled_if
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.calls import Call, read_call
 from hiveacid.parser.script import statements, step_of
@@ -55,6 +55,7 @@ from hiveacid.spark.failures import client_error, translate, translated_spark_er
 from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, rows_of
 from hiveacid.spark.java_objects import (
     attached_context,
+    java_class,
     java_context,
     java_frame,
     java_session,
@@ -163,7 +164,7 @@ def _value(default: object, text: str) -> object:
 
 def _open_door(spark: SparkSession, options: MetastoreOptions) -> None:
     start_callbacks(spark)
-    engine = Engine(spark.sparkContext, options)
+    engine = Engine(spark, options)
     kept_objects(spark)[_ENGINE] = engine
     java_scan(spark).door().open(engine)
 
@@ -185,14 +186,15 @@ def main() -> None:
 class Engine:
     """Answers the questions of Java, each about a session; several threads may ask at once."""
 
-    def __init__(self, context: SparkContext, metastore: MetastoreOptions) -> None:
+    def __init__(self, spark: SparkSession, metastore: MetastoreOptions) -> None:
         """Begin without sessions.
 
         Args:
-            context: The context of the sessions.
+            spark: Any session of the context.
             metastore: The options of the metastore.
         """
-        self._context = context
+        self._context = spark.sparkContext
+        self._thread = java_class(spark, "java.lang.Thread")
         self._metastore = metastore
         self._sessions: OrderedDict[str, AcidSession] = OrderedDict()
         self._leases: dict[str, Lease] = {}
@@ -208,7 +210,7 @@ class Engine:
         """
         spark, user, *parameters = arguments
         try:
-            with acting_for(user):
+            with acting_for(user), cancelled_if(self._is_cancelled):
                 value = getattr(self, question)(spark, *parameters)
             return json.dumps({"value": value})
         except (HiveAcidError, PySparkException) as error:
@@ -217,6 +219,10 @@ class Engine:
             # In the log: a client can do nothing about it.
             traceback.print_exc()
             return json.dumps({"error": client_error(error)})
+
+    def _is_cancelled(self) -> bool:
+        """Whether the thread of Java that asks was interrupted, as by the end of a session."""
+        return bool(self._thread.interrupted())
 
     def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark

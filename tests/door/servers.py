@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -38,9 +39,15 @@ for statement in json.load(sys.stdin):
 """
 
 
-def permit(user: str, table: str, **_: object) -> bool:
-    """Whether an access is permitted; every one must be that of a user of the server."""
-    return user.startswith("spark:") and user not in ("spark:", f"spark:{REFUSED}")
+def permit(user: str, table: str, action: str, **_: object) -> bool:
+    """Whether an access is permitted; every one must be that of a user of the server.
+
+    Others do not insert into a table that is named after its user.
+    """
+    if not user.startswith("spark:") or user in ("spark:", f"spark:{REFUSED}"):
+        return False
+    owner = table.partition("_of_")[2]
+    return not owner or action != "insert" or user == f"spark:{owner}"
 
 
 class Server:
@@ -85,6 +92,23 @@ class Server:
         except OSError:
             return False
         return True
+
+    def engines(self) -> list[int]:
+        """The processes that the driver has started for its engine, and that run."""
+        shown = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "python"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [int(pid) for pid in shown.stdout.split()]
+
+    def kill_engine(self) -> bool:
+        """Kill the engine; return whether there was one."""
+        engines = self.engines()
+        for pid in engines:
+            os.kill(pid, signal.SIGKILL)
+        return bool(engines)
 
     def log(self) -> str:
         return self._log.read_text()

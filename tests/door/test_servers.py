@@ -3,13 +3,17 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockType
 from tests.door import servers
+from tests.door.jdbc import Jdbc
 from tests.door.servers import CONNECT, REFUSED, THRIFT, Server, by_beeline, by_connect
 from tests.engine.acid_tables import create, left_behind
 
@@ -146,18 +150,26 @@ def test_clients_change_and_read_tables_as_their_users(
     assert "Traceback" not in server.log()
 
 
-@pytest.mark.parametrize("server", [CONNECT], indirect=True)
-def test_an_interrupted_statement_aborts_its_transaction(
-    server: Server, client: MetastoreClient, database: str, eventually: Callable[..., None]
-) -> None:
+def cancelled_by_jdbc(server: Server, text: str, is_running: Callable[[], None]) -> str:
+    """Run a statement and cancel it; return the error."""
+    jdbc = Jdbc()
+    session = jdbc.connect(server, "anna")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(session.run, text)
+        is_running()
+        session.cancel()
+        error = waiting.exception(60)
+    jdbc.stop()
+    return str(error)
+
+
+def cancelled_by_connect(server: Server, text: str, is_running: Callable[[], None]) -> str:
+    """Run a statement and interrupt its session; return the error."""
     program = (
         "import sys, threading\n"
         "from pyspark.sql import SparkSession\n"
         "spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()\n"
-        "def run():\n"
-        f"    spark.sql(\"INSERT INTO {database}.t SELECT int(a.id), 'x' FROM range(1000000) a\"\n"
-        '              " JOIN range(1000000) b ON a.id * b.id = -1")\n'
-        "thread = threading.Thread(target=run)\n"
+        "thread = threading.Thread(target=spark.sql, args=sys.argv[2:])\n"
         "thread.start()\n"
         "input()\n"
         "spark.interruptAll()\n"
@@ -165,10 +177,52 @@ def test_an_interrupted_statement_aborts_its_transaction(
     )
     url = f"sc://127.0.0.1:{server.port}/;user_id=anna"
     with subprocess.Popen(
-        [sys.executable, "-c", program, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", program, url, text], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as waiting:
-        eventually("the transaction is open", lambda: left_behind(client) != [])
+        is_running()
         _, error = waiting.communicate(b"\n", timeout=60)
-    assert b"OPERATION_CANCELED" in error
+    return error.decode()
+
+
+@pytest.mark.parametrize(
+    ("server", "cancelled", "error", "run"),
+    [
+        (THRIFT, cancelled_by_jdbc, "Query was cancelled", by_beeline),
+        (CONNECT, cancelled_by_connect, "OPERATION_CANCELED", by_connect),
+    ],
+    indirect=["server"],
+    ids=["thrift", "connect"],
+)
+def test_a_cancelled_statement_leaves_no_transaction_and_no_lock(
+    server: Server,
+    client: MetastoreClient,
+    database: str,
+    eventually: Callable[..., None],
+    cancelled: Callable[[Server, str, Callable[[], None]], str],
+    error: str,
+    run: Callable[[Server, str, list[str]], list[servers.Rows | str]],
+) -> None:
+    endless = (
+        f"INSERT INTO {database}.t SELECT int(a.id), 'x' FROM range(1000000) a"
+        " JOIN range(1000000) b ON a.id * b.id = -1"
+    )
+    runs = partial(eventually, "its transaction is open", lambda: left_behind(client) != [])
+    assert error in cancelled(server, endless, runs)
     eventually("the transaction is aborted", lambda: left_behind(client) == [])
-    assert by_connect(server, "anna", [f"SELECT count(*) FROM {database}.t"]) == [[["0"]]]
+
+    exclusive = LockComponent(
+        type=LockType.EXCLUSIVE,
+        level=LockLevel.TABLE,
+        database=database,
+        table="t",
+        partition=None,
+        operation=DataOperation.NO_TXN,
+        is_transactional=False,
+        is_dynamic_partition_write=False,
+    )
+    held = client.lock([exclusive], None, "other", "host", "agent")
+    waits = partial(eventually, "it waits for its lock", lambda: len(client.show_locks()) > 1)
+    assert error in cancelled(server, f"DELETE FROM {database}.t WHERE id = 1", waits)
+    eventually("only the other lock is left", lambda: len(left_behind(client)) == 1)
+    client.unlock(held.lock_id)
+    assert run(server, "anna", [f"SELECT count(*) FROM {database}.t"]) == [[["0"]]]

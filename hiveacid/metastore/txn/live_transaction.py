@@ -19,6 +19,7 @@ from hiveacid.errors import (
     UserError,
     WriteConflict,
 )
+from hiveacid.metastore.cancellation import require_not_cancelled
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.table_rules import require_same_table
@@ -139,13 +140,15 @@ class LiveTransaction:
         self._temporary.append((remove, description))
 
     def check_alive(self) -> None:
-        """Raise an error if the transaction is known to be aborted.
+        """Raise an error if the transaction is known to be aborted, or its statement cancelled.
 
         Raises:
+            JobFailed: The client has cancelled the statement.
             TransactionAborted: The metastore has aborted it.
             UserError: Another process has opened it.
         """
         self._require_own_process()
+        require_not_cancelled()
         if self._heartbeat is not None:
             self._heartbeat.check()
 

@@ -12,6 +12,7 @@ from hiveacid.errors import (
     MetastoreError,
     TransactionAborted,
 )
+from hiveacid.metastore.cancellation import require_not_cancelled
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
 from hiveacid.metastore.thrift.transport import (
@@ -255,6 +256,9 @@ class Pauses:
         Args:
             ahead: The blocking locks. If they have changed and few are left, the next change may
                 come soon.
+
+        Raises:
+            JobFailed: The client has cancelled the statement.
         """
         locks = {lock.lock_id for lock in ahead}
         if locks != self._ahead and len(locks) <= _FEW:
@@ -265,6 +269,7 @@ class Pauses:
             self._phases.note(f"waiting for {holders(ahead)}, {self.waited:.0f} s")
         time.sleep(max(0.0, min(self._pause, self._limit - self.waited)))
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE_SECONDS)
+        require_not_cancelled()
 
 
 def insist(client: MetastoreClient, give_back: Callable[[], None]) -> None:

@@ -5,8 +5,9 @@ from contextlib import ExitStack, closing, suppress
 
 import pytest
 
-from hiveacid.errors import HiveAcidError, MetastoreError
+from hiveacid.errors import HiveAcidError, JobFailed, MetastoreError
 from hiveacid.jobs.options import MetastoreOptions
+from hiveacid.metastore.cancellation import cancelled_if
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnState
 from hiveacid.metastore.txn.locks import queue_of
@@ -89,6 +90,20 @@ def test_a_request_that_cannot_be_continued_is_given_back_even_if_that_fails_at_
     assert not _locks(client, table)
     with begin(UPDATE, lock_wait_seconds=5) as next_one:
         next_one.commit()
+
+
+def test_a_cancelled_client_leaves_the_queue_and_commits_nothing(
+    client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
+) -> None:
+    with begin(UPDATE) as first:
+        locks = _locks(client, table)
+        waiting = begin(UPDATE, lock_wait_seconds=20)
+        with cancelled_if(lambda: True), pytest.raises(JobFailed, match="cancelled"), waiting:
+            pass
+        assert _locks(client, table) == locks
+        with cancelled_if(lambda: True), pytest.raises(JobFailed, match="cancelled"):
+            first.commit()
+    assert not _locks(client, table)
 
 
 def test_a_refused_exclusive_lock_leaves_nothing(

@@ -252,7 +252,10 @@ public final class Door {
     @Override
     public void onSuccess(String function, QueryExecution query, long nanoseconds) {
       Set<Read> reads = new HashSet<>();
-      indexes(query.analyzed()).forEach(index -> reads.add(index.read));
+      // To analyze it here would begin another read.
+      if (JavaConverters.mapAsJavaMap(query.tracker().phases()).containsKey("analysis")) {
+        indexes(query.analyzed()).forEach(index -> reads.add(index.read));
+      }
       reads.remove(null);
       reads.forEach(read -> read.after(query.sparkSession()));
     }
