@@ -32,6 +32,7 @@ from hiveacid.jobs.options import MetastoreOptions, settings_of_environment
 from hiveacid.jobs.report import CompactReport, RunReport, ScriptReport, TableReport
 from hiveacid.jobs.sources import TableSource
 from hiveacid.metastore.authorizer import acting_for
+from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.script import statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
@@ -179,7 +180,7 @@ class Engine:
             metastore: The options of the metastore.
         """
         self._context = context
-        self._metastore = metastore
+        self._client = MetastoreClient(metastore)
         self._sessions: OrderedDict[str, AcidSession] = OrderedDict()
         self._leases: dict[str, Lease] = {}
         self._numbers = count(1)
@@ -203,6 +204,9 @@ class Engine:
             # In the log: a client can do nothing about it.
             traceback.print_exc()
             return json.dumps({"error": client_error(error)})
+        finally:
+            # Java calls from many threads, some of which never call again.
+            self._client.hand_back()
 
     def _acid(self, spark: Any) -> AcidSession:
         java: Any = spark
@@ -210,7 +214,7 @@ class Engine:
         acid = self._sessions.get(key)
         if acid is None:
             session = SparkSession(self._context, java)
-            acid = self._sessions.setdefault(key, AcidSession(session, self._metastore))
+            acid = self._sessions.setdefault(key, AcidSession(session, self._client))
             while len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
         return acid
@@ -333,7 +337,7 @@ class Engine:
         """
         raise InvalidJob(
             f"The transactional table {name} of Spark's catalog is not in the metastore of this"
-            f" package, {self._metastore.uris}.",
+            f" package, {self._client.options.uris}.",
             remedy="Let hive.metastore.uris and spark.hiveacid.uris name one metastore.",
         )
 
