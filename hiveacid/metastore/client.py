@@ -51,6 +51,7 @@ class MetastoreClient:
         call: Makes any declared call; for features with a class of their own, like the compaction
             queue.
         within: Limits the total time of all calls of this thread: `with client.within(60): ...`.
+        hand_back: Leaves the connection of this thread to another one.
         listeners: Whether the metastore wants events for added files.
         allowed_locations: The locations that tables and partitions may have.
     """
@@ -60,6 +61,7 @@ class MetastoreClient:
         self._session = Session(options)
         self.call = self._session.call
         self.within = self._session.within
+        self.hand_back = self._session.hand_back
         self.listeners = Listeners(options, self.config_value)
         self.allowed_locations = AllowedLocations.parse(options.allowed_locations or "")
 

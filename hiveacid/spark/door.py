@@ -44,6 +44,7 @@ from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.metastore.authorizer import acting_for
 from hiveacid.metastore.cancellation import cancelled_if
+from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
 from hiveacid.parser.calls import Call, read_call
 from hiveacid.parser.script import statements, step_of
@@ -195,7 +196,7 @@ class Engine:
         """
         self._context = spark.sparkContext
         self._thread = java_class(spark, "java.lang.Thread")
-        self._metastore = metastore
+        self._client = MetastoreClient(metastore)
         self._sessions: OrderedDict[str, AcidSession] = OrderedDict()
         self._leases: dict[str, Lease] = {}
         self._numbers = count(1)
@@ -219,6 +220,9 @@ class Engine:
             # In the log: a client can do nothing about it.
             traceback.print_exc()
             return json.dumps({"error": client_error(error)})
+        finally:
+            # Java calls from many threads, some of which never call again.
+            self._client.hand_back()
 
     def _is_cancelled(self) -> bool:
         """Whether the thread of Java that asks was interrupted, as by the end of a session."""
@@ -230,7 +234,7 @@ class Engine:
         acid = self._sessions.get(key)
         if acid is None:
             session = SparkSession(self._context, java)
-            acid = self._sessions.setdefault(key, AcidSession(session, self._metastore))
+            acid = self._sessions.setdefault(key, AcidSession(session, self._client))
             while len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
         return acid
@@ -370,7 +374,7 @@ class Engine:
         """
         raise InvalidJob(
             f"The transactional table {name} of Spark's catalog is not in the metastore of this"
-            f" package, {self._metastore.uris}.",
+            f" package, {self._client.options.uris}.",
             remedy="Let hive.metastore.uris and spark.hiveacid.uris name one metastore.",
         )
 

@@ -98,13 +98,15 @@ class AcidSession:
     def __init__(
         self,
         spark: SparkSession,
-        metastore: str | MetastoreOptions | None = None,
+        metastore: str | MetastoreOptions | MetastoreClient | None = None,
         options: WriteOptions | None = None,
     ) -> None:
-        """Use ``session``."""
+        """Use ``session``; only sessions that share a client need this."""
         self.spark = spark
-        metastore_options = MetastoreOptions.of_environment() if metastore is None else metastore
-        self._client = MetastoreClient(MetastoreOptions.of(metastore_options))
+        if not isinstance(metastore, MetastoreClient):
+            metastore = MetastoreOptions.of_environment() if metastore is None else metastore
+            metastore = MetastoreClient(MetastoreOptions.of(metastore))
+        self._client = metastore
         self._options = options or WriteOptions()
         self._reads = FrameReads(self._client)
         self._database: str | None = None

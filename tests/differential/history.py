@@ -80,6 +80,13 @@ class History:
         others = made.distinct_rows(7)
         return cls(shape, others, made.history(statements))
 
+    @property
+    def flat_shape(self) -> Shape:
+        """The shape of the other table."""
+        return replace(
+            self.shape, columns=self.shape.all_columns, keys={}, bucket_columns=(), num_buckets=-1
+        )
+
     def check(self, world: World) -> None:
         """Run it, and compare all rows after every statement.
 
@@ -212,14 +219,7 @@ class History:
         world.client.create_database(database)
         try:
             world.client.create_table(self.shape.table(TableRef(database, TARGET)))
-            flat = replace(
-                self.shape,
-                columns=self.shape.all_columns,
-                keys={},
-                bucket_columns=(),
-                num_buckets=-1,
-            )
-            world.client.create_table(flat.table(TableRef(database, OTHER)))
+            world.client.create_table(self.flat_shape.table(TableRef(database, OTHER)))
             with AcidTable(
                 f"{database}.{OTHER}", world.metastore, spark=world.spark, run_in="spark"
             ) as other:

@@ -118,6 +118,76 @@ class Server:
         self.process.wait(60)
 
 
+class SqlShell:
+    """A running `spark-sql`."""
+
+    def __init__(self, uri: str, folder: Path) -> None:
+        settings = {
+            "spark.sql.extensions": "org.hiveacid.spark.AcidExtensions",
+            "spark.hiveacid.uris": uri,
+            "spark.hiveacid.python": f"{sys.executable} -m hiveacid.spark.door",
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+            "spark.ui.enabled": "false",
+        }
+        options = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+        jar = str(JARS / jar_name("2.13"))
+        program = [str(SPARK / "bin" / "spark-sql"), "--master", "local[2]", "--jars", jar]
+        self.errors = folder / "errors"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [*program, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=folder,
+                env={**os.environ, "SPARK_HOME": str(SPARK), "PYTHONPATH": str(ROOT)},
+            )
+        self._number = 0
+
+    def run(self, statement: str) -> list[list[str]]:
+        """Return the rows of a statement."""
+        self._number += 1
+        end = f"end of {self._number}"
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{statement};\nSELECT '{end}';\n".encode())
+        self.process.stdin.flush()
+        found: list[list[str]] = []
+        for line in self.process.stdout:
+            text = line.decode().rstrip("\n")
+            if text == end:
+                return found
+            # The shell shows the statements, too.
+            if not text.startswith("spark-sql ("):
+                found.append(text.split("\t"))
+        raise AssertionError(self.errors.read_text()[-3000:])
+
+    def answer(self, statement: str) -> Rows | str:
+        """Return the rows of a statement, or the error that it shows."""
+        size = self.errors.stat().st_size
+        rows = self.run(statement)
+        error = self.errors.read_bytes()[size:].decode()
+        return rows or error
+
+    def stop(self) -> None:
+        """End it, and with it the engine."""
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def engine(self) -> int | None:
+        """The process of the engine, a child of Java's."""
+        found = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "python"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return int(found.stdout) if found.stdout.strip() else None
+
+
 def by_beeline(server: Server, user: str, statements: list[str]) -> list[Rows | str]:
     """Run statements in one session of the Thrift server, and return the rows or the error of each."""
     ends = [f"end of {number}" for number in range(len(statements))]

@@ -1,7 +1,6 @@
 """SQL and frames of Spark on transactional tables, in sessions of a Python program."""
 
 import contextlib
-import gc
 import json
 import re
 import socket
@@ -34,6 +33,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnInfo
 from hiveacid.spark.sql_session import AcidSession
+from tests.door.sessions import collect_garbage
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
 
 pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
@@ -67,16 +67,6 @@ def door(
     door.sql(f"INSERT INTO {database}.t {ROWS}")
     yield door
     collect_garbage(spark, client)
-
-
-def collect_garbage(spark: SparkSession, client: MetastoreClient) -> None:
-    """Wait until the reads of plans have ended that nothing refers to."""
-    for _ in range(100):
-        gc.collect()
-        spark._jvm.java.lang.System.gc()
-        if not left_behind(client):
-            return
-    raise AssertionError(left_behind(client))
 
 
 def rows(frame: DataFrame) -> list[Row]:

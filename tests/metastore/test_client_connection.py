@@ -174,6 +174,32 @@ def test_threads_can_share_a_client(client: MetastoreClient, database: str) -> N
         assert list(threads.map(look, names)) == [{name} for name in names]
 
 
+def test_a_connection_that_was_handed_back_serves_another_thread(tmp_path: Path) -> None:
+    with (
+        FakeMetastore("4.0.1", directory=tmp_path) as metastore,
+        closing(Proxy(metastore)) as proxy,
+        MetastoreClient(MetastoreOptions(uris=proxy.uri)) as client,
+    ):
+
+        def ask(hands_back: bool) -> None:
+            assert client.get_databases() == ["default"]
+            if hands_back:
+                client.hand_back()
+
+        threads = [ThreadPoolExecutor(1) for _ in range(5)]
+        for thread, hands_back, most in zip(
+            threads, (True, True, False, True, True), (1, 1, 1, 2, 2), strict=True
+        ):
+            thread.submit(ask, hands_back).result()
+            assert proxy.most_open == most
+        client.close()
+        assert client.get_databases() == ["default"]
+        client.hand_back()
+        client.hand_back()
+        for thread in threads:
+            thread.shutdown()
+
+
 def test_a_closed_client_connects_again(client: MetastoreClient) -> None:
     expected = client.get_databases()
     client.close()

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet, ref
@@ -63,7 +63,8 @@ class Session:
     available, because a host may hang without reporting it.
 
     Every thread has its own connection, because a connection carries one call at a time: a
-    heartbeat never waits behind a long call of another thread. A forked process opens its own.
+    heartbeat never waits behind a long call of another thread. A forked process opens its own. A
+    thread that makes no call soon hands its connection back for the next one.
 
     Attributes:
         outage: The current outage, and the patience for it.
@@ -75,6 +76,8 @@ class Session:
         self._endpoints = Endpoint.parse(options.uris)
         self._local = threading.local()
         self._connections: WeakSet[Connection] = WeakSet()
+        # Those that were handed back, each with the release of its server.
+        self._spare: list[tuple[Connection, str]] = []
         # Whose database the ids of this session are.
         self._database: str | None = None
         # True after any host has answered with the configured authentication.
@@ -150,6 +153,15 @@ class Session:
         for connection in list(self._connections):
             connection.close()
 
+    def hand_back(self) -> None:
+        """Leave the connection of this thread to another one."""
+        connection = vars(self._local).pop("connection", None)
+        if connection is not None and connection.is_open():
+            _OF_THREAD.connections = [
+                reference for reference in _OF_THREAD.connections if reference() is not connection
+            ]
+            self._spare.append((connection, self._local.release))
+
     def _deadline(self) -> Deadline:
         """Until when a call that begins now must be over."""
         limit: Deadline | None = getattr(self._local, "limit", None)
@@ -199,6 +211,11 @@ class Session:
         connection: Connection | None = getattr(self._local, "connection", None)
         if connection is not None and connection.is_open():
             return connection
+        with suppress(IndexError):
+            while True:
+                connection, release = self._spare.pop()
+                if connection.is_open():
+                    return self._keep(connection, release)
         failures: list[MetastoreError] = []
         doubtful: Endpoint | None = None
         # A host that accepts a connection and then breaks it may be busy or restarting; a host that
@@ -208,9 +225,7 @@ class Session:
             turn = deadline.within(deadline.remaining / (len(hosts) - number))
             try:
                 connection = Connection(endpoint, self._options, turn)
-                self._local.release = self._identify(
-                    connection, turn.within(IDENTIFICATION_SECONDS)
-                )
+                release = self._identify(connection, turn.within(IDENTIFICATION_SECONDS))
             except MetastoreError as failure:
                 failures.append(
                     _unserved(endpoint, failure) if isinstance(failure, AnswerLost) else failure
@@ -224,16 +239,20 @@ class Session:
             self._has_connected = True
             _REACHED.add(self._options.uris)
             self.outage.end()
-            self._local.connection = connection
             self._connections.add(connection)
-            _limit_connections(connection)
-            return connection
+            return self._keep(connection, release)
         reason = (
             mismatch(doubtful, self._options, deadline)
             if doubtful and not self._has_connected
             else None
         )
         raise reason or _no_host(failures)
+
+    def _keep(self, connection: Connection, release: str) -> Connection:
+        """Make a connection that of this thread."""
+        self._local.connection, self._local.release = connection, release
+        _limit_connections(connection)
+        return connection
 
     def _may_retry_host(self, failure: MetastoreError) -> bool:
         """Return whether the same host may take the next connection."""

@@ -14,6 +14,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.QueryContext;
 import org.apache.spark.SparkException;
+import org.apache.spark.SparkRuntimeException;
 import org.apache.spark.api.python.Py4JServer;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.AnalysisException;
@@ -131,15 +132,30 @@ public final class Door {
             return AnalysisException.class.getName() + ": " + text;
           }
         }
-        : new SparkException(text, null, condition, none, nowhere) {
+        : new SparkRuntimeException(
+            // Python's clients know this kind of exception, which wants a condition of Spark's own.
+            "INTERNAL_ERROR", Scala.map(Map.of("message", text)), null, nowhere, "") {
+          public String getErrorClass() {
+            return condition.get();
+          }
+
+          public String getCondition() {
+            return condition.get();
+          }
+
           @Override
           public String getSqlState() {
             return state;
           }
 
           @Override
+          public String getMessage() {
+            return text;
+          }
+
+          @Override
           public String toString() {
-            return SparkException.class.getName() + ": " + text;
+            return SparkRuntimeException.class.getName() + ": " + text;
           }
         };
   }

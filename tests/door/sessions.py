@@ -1,0 +1,18 @@
+"""Sessions of Spark with the door in this process."""
+
+import gc
+
+from pyspark.sql import SparkSession
+
+from hiveacid.metastore.client import MetastoreClient
+from tests.engine.acid_tables import left_behind
+
+
+def collect_garbage(spark: SparkSession, client: MetastoreClient) -> None:
+    """Wait until the reads of plans have ended that nothing refers to."""
+    for _ in range(100):
+        gc.collect()
+        spark._jvm.java.lang.System.gc()
+        if not left_behind(client):
+            return
+    raise AssertionError(left_behind(client))
