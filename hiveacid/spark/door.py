@@ -4,6 +4,7 @@
 if that is a program of Python, and otherwise in a process that the driver starts: `Door.java`.
 """
 
+import gc
 import json
 import os
 import sys
@@ -329,6 +330,10 @@ class Engine:
     def end_read(self, _: Any, read: str) -> None:
         """End a read, unless it has ended before."""
         self._leases.pop(read, None)
+
+    def collect_garbage(self, _: Any) -> None:
+        """Forget the plans to which nothing refers any more: those of Java have waited for that."""
+        gc.collect()
 
     def is_transactional(self, spark: Any, name: str) -> bool:
         """Whether a full name is that of a transactional table."""

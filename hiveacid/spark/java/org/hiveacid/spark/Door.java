@@ -172,17 +172,27 @@ public final class Door {
     private volatile Object query;
 
     private Read(SparkSession spark, String id) {
-      release =
-          () -> {
-            try {
-              ask(spark, "end_read", id);
-            } catch (Exception error) {
-              LOG.debug("A read has ended with its engine", error);
-            }
-          };
+      // It must not hold the session, whose temporary views may hold the read.
+      release = () -> tell("end_read", id);
       CLEANER.register(this, release);
       // Some plans are never run: a server analyzes those of Connect twice.
-      later(spark, read -> CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(System::gc));
+      later(
+          spark,
+          read -> {
+            // The engine may still refer to plans.
+            tell("collect_garbage");
+            CompletableFuture.delayedExecutor(1, TimeUnit.SECONDS).execute(System::gc);
+          });
+    }
+
+    private static void tell(String what, Object... arguments) {
+      List<Object> all = new ArrayList<>(Arrays.asList(null, null));
+      all.addAll(List.of(arguments));
+      try {
+        engine.getNow((question, nothing) -> null).apply(what, all.toArray());
+      } catch (py4j.Py4JException error) {
+        LOG.debug("A read has ended with its engine", error);
+      }
     }
 
     /** Ends it after a query, unless a program may soon run another one on the same frame. */
