@@ -28,7 +28,7 @@ from hiveacid.errors import (
     UserError,
 )
 from hiveacid.jobs.checks import Passes
-from hiveacid.jobs.definition_jobs import CreateTableAsJob, CreateTableJob
+from hiveacid.jobs.definition_jobs import ConvertJob, CreateTableAsJob, CreateTableJob
 from hiveacid.jobs.job import Job, ScriptedJob, paths_of
 from hiveacid.jobs.job_json import from_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -264,6 +264,8 @@ class Engine:
                 return None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
                 return _CHANGE if declares_transactional(parsed_statements[0]) else None
+            if isinstance(step, ConvertJob):
+                return _CHANGE
             if step.creates:
                 return None
             names = [*step.tables]

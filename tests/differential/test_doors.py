@@ -38,7 +38,7 @@ from tests.engine.sql_guide import BLOCKS, create_old_orders
 # Spark's own client of the metastore, in its servers, cannot speak to version 4.
 pytestmark = [pytest.mark.server, pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)]
 
-STATEMENTS, HISTORIES = 6, 20
+STATEMENTS, HISTORIES = 4, 20
 USER = "anna"
 _CONDITION = re.compile(r"HIVE_ACID_\w+")
 

@@ -24,8 +24,8 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
       Pattern.compile("(?:\\s|;|--[^\\n]*|/\\*(?s:.*?)\\*/)*([A-Za-z]+).*", Pattern.DOTALL);
   private static final Set<String> CHANGING =
       Set.of(
-          "ALTER", "ANALYZE", "CALL", "COMMENT", "CREATE", "DELETE", "DROP", "FROM", "INSERT",
-          "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "TRUNCATE", "UPDATE", "WITH");
+          "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DROP", "FROM",
+          "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "TRUNCATE", "UPDATE", "WITH");
 
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
