@@ -43,7 +43,11 @@ _MODULES = {
     "errors": ".errors",
     "metastore": ".metastore",
     # The library does not depend on the provider.
-    **({"demo": "airflow_hiveacid.playground.demo_command"} if find_spec("airflow_hiveacid") else {}),
+    **(
+        {"demo": "airflow_hiveacid.playground.demo_command"}
+        if find_spec("airflow_hiveacid")
+        else {}
+    ),
 }
 # New objects between two searches for garbage in cycles: more than a small change has, nearly all of
 # them from imports. Searching them at the end as well would take as long as half of the imports.
@@ -58,7 +62,9 @@ def all_commands() -> list[Command]:
 def _command(name: str) -> Command:
     module = import_module(_MODULES[name], "hiveacid.cli.commands")
     [command] = (
-        value for value in vars(module).values() if isinstance(value, Command) and value.name == name
+        value
+        for value in vars(module).values()
+        if isinstance(value, Command) and value.name == name
     )
     return command
 

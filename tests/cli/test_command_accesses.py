@@ -64,7 +64,9 @@ def test_a_command_has_an_access(text: str, access: tuple[str, str]) -> None:
 
 def test_no_command_is_without_a_case() -> None:
     assert {command.name for command in all_commands() if command.asks} == ASKING
-    assert {text.split()[0] for text in ARGUMENTS} | ASKING == {each.name for each in all_commands()}
+    assert {text.split()[0] for text in ARGUMENTS} | ASKING == {
+        each.name for each in all_commands()
+    }
 
 
 def test_there_are_at_most_25_commands() -> None:
