@@ -70,7 +70,7 @@ def fill(client: MetastoreClient, partitions: int, rows: int) -> None:
 
 
 def compact(client: MetastoreClient, metastore: EmbeddedMetastore, parallel: int) -> dict[str, Any]:
-    """Compact the table, and return what that took."""
+    """Compact the table, and return the costs."""
     calls: Counter[str] = Counter()
     call = client.call
 
