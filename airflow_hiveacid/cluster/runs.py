@@ -4,7 +4,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +25,7 @@ from airflow_hiveacid.cluster.spark_submission import (
     properties,
     require_environment,
 )
+from hiveacid.dataclass import dataclass
 from hiveacid.drivers.run_files import RunFiles, Started
 from hiveacid.errors import (
     ClusterUnreachable,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
 from airflow_hiveacid.plugin.metastores import Measured, instance_id
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.erase_job import EraseJob, Wait

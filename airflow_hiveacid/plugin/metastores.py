@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.certificate import Certificate
 from hiveacid.errors import CorruptFile, InvalidJob, StorageUnreachable
 from hiveacid.foreign.budget import foreign_bytes

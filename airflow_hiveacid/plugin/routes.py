@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -37,6 +37,7 @@ from airflow_hiveacid.plugin.metastores import (
     metastore_of,
     page_dag,
 )
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.certificate import Certificate
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec

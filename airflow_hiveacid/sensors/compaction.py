@@ -1,13 +1,13 @@
 """The sensors that wait for partitions that are worth compacting."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.hooks.template_fields import rendered_setting
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.fields import (
     before_rendering,
     is_template,

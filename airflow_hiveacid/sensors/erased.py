@@ -1,7 +1,6 @@
 """HiveAcidErasedSensor: waits for the certificate of an erasure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,6 +8,7 @@ from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.tasks import task_failure
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import require_folder, require_request
 from hiveacid.jobs.fields import is_task_output, is_template

@@ -1,7 +1,7 @@
 """HiveAcidMirrorFreshSensor: waits for a mirror in Iceberg."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidConnection, InvalidJob, secrets_of
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import before_rendering, is_task_output, is_template

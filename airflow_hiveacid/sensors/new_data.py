@@ -1,12 +1,12 @@
 """HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.hooks.tasks import emit
 from airflow_hiveacid.sensors.condition import ConditionSensor
 from airflow_hiveacid.triggers.condition import Condition, Poller
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.fields import before_rendering, is_task_output, is_template
 from hiveacid.jobs.sources import ChangesSource
 from hiveacid.rules.lag import require_consumer

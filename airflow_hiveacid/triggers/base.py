@@ -7,13 +7,13 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from airflow.triggers.base import BaseTrigger
 from asgiref.sync import sync_to_async
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, MetastoreUnreachable
 
 _Result = TypeVar("_Result")

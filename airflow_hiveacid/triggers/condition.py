@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
@@ -14,6 +14,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.triggers.base import THREADS, StoredTrigger, ask_airflow
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs import codec
 from hiveacid.jobs.options import MetastoreOptions

@@ -1,12 +1,13 @@
 """The suites of dbt-tests-adapter: all of their test classes, by folder and name."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import dbt.tests
 from dialect import PACKAGE
+
+from hiveacid.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """The verbs that change a table: each makes a job, which its owner runs, collects, or explains."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from hiveacid.api.engines import Batches, Engines
 from hiveacid.api.rows import Rows, batch_of, column_names
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnknownColumn
 from hiveacid.jobs.definition_jobs import TruncateJob
 from hiveacid.jobs.fields import Parameters, require_list

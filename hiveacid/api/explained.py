@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import singledispatch
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import DataError, HiddenFiles, InvalidJob, TableExists
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.definition_jobs import (

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.jobs.erase_job import EraseJob

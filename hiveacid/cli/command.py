@@ -11,9 +11,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.job import EVERYTHING, READ, Access
 from hiveacid.metastore.authorizer import authorizer_path, require_access, system_user

@@ -5,9 +5,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, DataError, EmptySource
 from hiveacid.jobs.fields import columns_of_schema, require_header
 from hiveacid.jobs.sources import PathSource

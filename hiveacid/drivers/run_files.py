@@ -6,9 +6,10 @@ machine, else below the table's folder, which both sides can reach.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs import codec

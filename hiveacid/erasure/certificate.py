@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from hiveacid import __version__
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.search import SearchResult
 from hiveacid.errors import CheckFailed, CorruptFile, InvalidJob
 from hiveacid.jobs import codec

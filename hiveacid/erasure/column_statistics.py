@@ -5,11 +5,11 @@ columns without any value become zero, which planners take for unknown.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.keys import KeyHolder, date_text, key_texts
 from hiveacid.jobs.definition_jobs import AnalyzeJob
 from hiveacid.metastore.alteration import Writer

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.certificate import Place
 from hiveacid.erasure.keys import KeyHolder
 from hiveacid.erasure.mirror_search import MirrorSearch

@@ -5,7 +5,7 @@ A set knows salted hashes of the keys, and the keys themselves where a process h
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Self
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import types
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import EmptySource, InvalidJob, TypeMismatch
 from hiveacid.foreign.text import parse_json
 from hiveacid.jobs.sources import Source

@@ -8,10 +8,10 @@ exists, because all of these are searched. The bounds of a removed file, or of o
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.search import NAMED, Listing, TableSearch
 from hiveacid.foreign.avro import AVRO, AvroFile
 from hiveacid.foreign.compressed import gunzipped

@@ -9,10 +9,11 @@ that they open: by the rights of the user who continues the request, and of the 
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.keys import KeySet, keys_of, keys_of_program
 from hiveacid.erasure.rows import key_column
 from hiveacid.erasure.steps import Steps

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.keys import KeyHolder, KeySet, is_key_type, key_texts
 from hiveacid.errors import SparkNeeded, TableReplaced, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, clustering_columns

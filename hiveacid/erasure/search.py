@@ -5,13 +5,14 @@ data is searched as text; any other file counts as one that may hold a key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.keys import KeyHolder, date_text, key_texts
 from hiveacid.errors import HiveAcidError, MalformedName
 from hiveacid.metastore.client import MetastoreClient

@@ -5,11 +5,12 @@ request are enough for all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.certificate import Certificate, Place, certificate_of, places_of
 from hiveacid.erasure.column_statistics import Statistics
 from hiveacid.erasure.copies import Copies

@@ -1,8 +1,8 @@
 """Verification of a certificate: the search is repeated with the keys themselves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.erasure.certificate import Certificate
 from hiveacid.erasure.copies import Copies
 from hiveacid.erasure.keys import KeyHolder, KeySet

@@ -5,12 +5,12 @@ says. Both are structs in the compact protocol of Thrift, which are walked over 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, TooLarge
 
 # Objects of the library, of up to a kilobyte: schema nodes, row groups, and columns of these.

@@ -10,9 +10,10 @@ that is dropped can be created again, so an attempt is also spared for a day aft
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, NewerRecord
 from hiveacid.records.store import Kind, Record, RecordStore
 from hiveacid.rules.location import Location, below

@@ -9,7 +9,6 @@ import os
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from pyarrow.fs import FileInfo
@@ -18,6 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 from pyiceberg.utils.decimal import decimal_required_bytes
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import IcebergRefused
 from hiveacid.foreign.compressed import first_zstd_frame, gunzipped, inflated
 from hiveacid.foreign.text import parse_json

@@ -5,12 +5,13 @@ A new table is the change of a mirror that has no files yet.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
+from hiveacid.dataclass import dataclass
 from hiveacid.iceberg.data_file_task import DataFileTask, DeleteFileTask
 from hiveacid.iceberg.file_selection import (
     FILE_BYTES,

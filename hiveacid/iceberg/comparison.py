@@ -7,7 +7,7 @@ pyiceberg. So the comparison also finds errors of the export that has written th
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     HiveAcidError,
     IcebergRefused,

@@ -8,7 +8,7 @@ catalog, so that it may run in another process.
 import tempfile
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import IO, Any, BinaryIO
 
@@ -24,6 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, DataError, ProofFailed, UnsupportedFile
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.iceberg.data_file_task import (

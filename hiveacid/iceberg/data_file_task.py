@@ -4,9 +4,9 @@ They are sent to another process and back.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hiveacid.dataclass import dataclass
 from hiveacid.orc.copying.transplant import FieldId
 from hiveacid.rules.directory import SyntheticIds
 from hiveacid.rules.location import Location

@@ -1,12 +1,13 @@
 """Selection of the files of a snapshot for an export, and their distribution over data files."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import lru_cache, partial
 
 from pyiceberg.schema import Schema
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile, UnsupportedTable
 from hiveacid.iceberg.data_file import require_microseconds_in_keys
 from hiveacid.iceberg.data_file_task import DataFileTask, ParquetRows, SourceFile

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -27,6 +27,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import StorageError
 from hiveacid.iceberg.data_file import deletes_task, share_task, write_task
 from hiveacid.iceberg.data_file_task import (

@@ -4,7 +4,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self
 from uuid import UUID
@@ -44,6 +43,7 @@ from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from thrift.transport.TTransport import TTransportException
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,

@@ -6,7 +6,7 @@ with the rows.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Self, get_args
 
@@ -14,6 +14,7 @@ from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CorruptFile,
     IcebergRefused,

@@ -7,7 +7,7 @@ its pages that Hive reads. The rows of other files are decoded.
 
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import BinaryIO, TypeVar
 
 from pyarrow import parquet
@@ -18,6 +18,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, ProofFailed
 from hiveacid.foreign.parquet import MAGIC, TAIL, ParquetInput, framed
 from hiveacid.foreign.text import parse_json

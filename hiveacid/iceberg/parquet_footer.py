@@ -6,13 +6,13 @@ from the beginning of the file.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from thrift.protocol.TCompactProtocol import TCompactProtocol
 from thrift.Thrift import TException, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 
 # Fields of the structs of a footer.

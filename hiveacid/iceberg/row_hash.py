@@ -11,7 +11,7 @@ row, and nothing to its struct: a column or a field that a table lacks is null t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from hashlib import blake2b
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedTable
 
 # One row of the array for each lane.

@@ -5,7 +5,6 @@ values differently. All columns are optional: Hive does not enforce constraints.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -30,6 +29,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import IcebergRefused
 from hiveacid.iceberg.catalog_files import EXPORT_ANEW
 from hiveacid.iceberg.file_selection import readable

@@ -7,12 +7,13 @@ after the commit. Like a CHECK constraint, the condition of a row is not violate
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar, Literal, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.codec import decode
 from hiveacid.jobs.fields import (

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, Literal, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UnsupportedTable
 from hiveacid.jobs.fields import (
     awaits_rendering,

@@ -1,9 +1,10 @@
 """Job that writes the changes of a table to files."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.jobs.job import READ, Access, Job

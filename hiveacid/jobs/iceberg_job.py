@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.jobs.fields import awaits_rendering, require_text
 from hiveacid.jobs.job import READ, WRITE, Access, Job

@@ -10,9 +10,10 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, InvalidJob, options_without_secrets, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.jobs.checks import Check

@@ -1,9 +1,10 @@
 """Jobs for the maintenance of one table or many: compaction of partitions, and cleaning."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal, Self, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.jobs.fields import (

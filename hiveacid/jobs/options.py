@@ -1,10 +1,11 @@
 """Connection of a job to its metastore: address, user, time limits, TLS and Kerberos."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.fields import awaits_rendering, require_choice, require_text
 from hiveacid.rules.features import AUTO_PROFILE, PROFILES

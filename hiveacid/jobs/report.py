@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, JobFailed, without_secrets
 from hiveacid.jobs import codec
 from hiveacid.rules.cleaning import RETAINED_FOR

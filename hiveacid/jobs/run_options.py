@@ -1,8 +1,9 @@
 """Options of a run for jobs, writes in Python, and streams."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.fields import require_choice, require_text
 from hiveacid.rules.locks import ConflictPolicy

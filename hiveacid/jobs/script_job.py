@@ -4,9 +4,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.definition_jobs import CatalogJob, DropTableJob

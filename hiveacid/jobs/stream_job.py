@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, options_without_secrets
 from hiveacid.jobs.checks import Check, checks_of
 from hiveacid.jobs.fields import awaits_rendering, require_mapping, require_text, require_types

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import combinations
 from typing import ClassVar, TypedDict, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import EmptySource, InvalidJob, UserError
 from hiveacid.jobs.checks import QUARANTINE, Check, checks_of, require_checks
 from hiveacid.jobs.fields import (

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AnswerLost,
     MetastoreCallFailed,

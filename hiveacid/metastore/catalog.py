@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import TypeMismatch, UnsupportedTable
 from hiveacid.jobs.table_properties import COLUMN_MAPPING, ORC_COMPRESS, PARQUET_BY_POSITION
 from hiveacid.metastore.thrift import idl_tables

@@ -5,11 +5,12 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Self, cast
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AlreadyCompacting,
     AnswerLost,

@@ -1,9 +1,9 @@
 """The addresses of a metastore's hosts."""
 
-from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 
 # Those of http and https are the ports of all such uris, as behind a gateway.

@@ -9,10 +9,10 @@ the promise, and removes either.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal as Number
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import TableReplaced
 from hiveacid.foreign.text import parse_json
 from hiveacid.metastore.alteration import (

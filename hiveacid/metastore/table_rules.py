@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     HiveAcidError,
     MetastoreCallFailed,

@@ -5,9 +5,9 @@ replication copies only files of such events, and Impala refreshes by them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
 from hiveacid.jobs.options import ALWAYS, AUTO, NEVER
 from hiveacid.metastore.catalog import HivePartition, HiveTable

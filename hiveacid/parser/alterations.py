@@ -1,12 +1,13 @@
 """ALTER TABLE as jobs, read word by word: sqlglot has no tree for most of its clauses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.definition_jobs import (
     AddColumnsJob,
     AlterColumnsJob,

@@ -1,8 +1,8 @@
 """The statement by which a client of Spark's SQL gives a job to the door."""
 
 import re
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SqlError
 from hiveacid.jobs.job import Job
 from hiveacid.jobs.job_json import to_json

@@ -5,11 +5,12 @@ every token of the statement is part of the job or refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.sources import QuerySource, Source
 from hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from hiveacid.parser.relations import (

@@ -1,10 +1,11 @@
 """The constraints in a CREATE TABLE, which sqlglot has no tree for as Hive writes them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.parser.statement import SqlStatement
 from hiveacid.parser.words import Words, keyword_of
 from hiveacid.rules.constraints import Check, Constraint, Default, Key, NotNull

@@ -8,7 +8,7 @@ few, conversions between kinds of values, arithmetic on decimals.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SqlError, UnsupportedTable
 from hiveacid.parser.statement import HiveAcidSql
 from hiveacid.rules import schema

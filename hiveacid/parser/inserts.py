@@ -5,11 +5,12 @@ every token of the statement is part of the job or refused.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.sources import QuerySource
 from hiveacid.jobs.write_jobs import InsertJob, TransactionJob
 from hiveacid.parser.relations import QUERY_WORDS, Inputs, free_name, names_in, query_with

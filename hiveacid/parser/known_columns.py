@@ -4,11 +4,11 @@ Only a name that is wrong in every reading is reported: in doubt, Spark decides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SqlError
 from hiveacid.parser.statement import SqlStatement
 from hiveacid.rules.sql_names import quoted

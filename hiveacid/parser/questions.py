@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.definition_jobs import (
     CreateDatabaseJob,
     DropDatabaseJob,

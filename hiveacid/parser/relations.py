@@ -9,12 +9,13 @@ do the columns that name them.
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UserError
 from hiveacid.jobs.sources import BatchSource, ChangesSource, Input, QuerySource, TableSource
 from hiveacid.parser.statement import Edit, SqlStatement

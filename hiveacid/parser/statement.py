@@ -1,7 +1,7 @@
 """One statement of a text, with the shared context of its parts: names, values and errors."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, zip_longest
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -12,6 +12,7 @@ from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, SqlError
 from hiveacid.jobs.fields import Parameters
 from hiveacid.rules.names import TableRef

@@ -1,13 +1,14 @@
 """The table of all statements: the parser, its messages and the docs are made from it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SqlError
 from hiveacid.jobs.definition_jobs import (
     AlterColumnsJob,

@@ -1,9 +1,10 @@
 """The rows of an insert: the source's columns by name or by position, partition keys, and defaults."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UnknownColumn, UserError
 from hiveacid.jobs.write_jobs import InsertJob
 from hiveacid.metastore.catalog import HiveTable

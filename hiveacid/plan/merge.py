@@ -1,10 +1,11 @@
 """A merge for one table and the columns of one source: the actions of its clauses."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.write_jobs import MergeJob
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names

@@ -4,12 +4,12 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SqlError
 from hiveacid.jobs.fields import Parameters
 from hiveacid.parser.statement import SqlStatement

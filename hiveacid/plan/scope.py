@@ -1,9 +1,10 @@
 """The columns that the names in the expressions of a change mean."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.table_rules import column_names

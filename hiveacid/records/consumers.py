@@ -6,8 +6,8 @@ each change is applied once, see ``rules.lag``. So runs of one consumer need no 
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     ConflictError,
     HiveAcidError,

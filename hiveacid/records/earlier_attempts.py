@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     ConflictError,
     NewerRecord,

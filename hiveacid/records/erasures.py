@@ -8,10 +8,11 @@ together with its place and its number, so that none can be forged, changed, or 
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import ConflictError, HiveAcidError, InvalidJob, StorageError
 from hiveacid.jobs.erase_job import (
     MOST_ROUNDS,

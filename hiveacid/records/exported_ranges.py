@@ -1,7 +1,6 @@
 """Files that make folders of exported changes valid."""
 
-from dataclasses import dataclass
-
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import PositionMismatch
 from hiveacid.jobs.report import RunReport
 from hiveacid.records.store import Kind, Record

@@ -7,11 +7,12 @@ is known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self, overload
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.names import Base, parse_directory
 from hiveacid.rules.notes import WriteFacts, merged_ranges, moment, seconds_of, text, whole

@@ -1,8 +1,8 @@
 """Requests to erase keys in lists: without hashes, of which a record may have millions."""
 
-from dataclasses import dataclass
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.erase_job import Wait
 from hiveacid.records.erasures import ErasedTable, Erasure, ErasureFolder, ErasureRecord

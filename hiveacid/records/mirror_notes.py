@@ -10,8 +10,8 @@ import hashlib
 import json
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, HiveAcidError, NewerRecord
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.client import MetastoreClient

@@ -7,9 +7,10 @@ these write ids are present, and the notes in new directories identify their wri
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import OverlapRefused
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction

@@ -12,10 +12,10 @@ forget them.
 
 import hashlib
 import re
-from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs import codec
 from hiveacid.metastore.client import MetastoreClient

@@ -6,11 +6,12 @@ because a run without changes has no directory.
 
 import os
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CorruptFile,
     MalformedName,

@@ -6,10 +6,11 @@ is invalid; without a key, a record is evidence only, and its statements are ver
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.settings import setting
 

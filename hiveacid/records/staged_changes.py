@@ -8,11 +8,11 @@ therefore relative to the hidden folder, and nothing in it is code or the locati
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, NewerRecord, StagedChangeRefused, StorageError, TooLarge
 from hiveacid.jobs.checks import Check
 from hiveacid.jobs.report import RunReport, TableReport

@@ -11,12 +11,13 @@ declaration in ``record_kind``.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import ClassVar, Generic, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CorruptFile,
     HiveAcidError,

@@ -1,7 +1,6 @@
 """Files of a table with the positions and the states of streams."""
 
-from dataclasses import dataclass
-
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     InvalidJob,
     NotAFile,

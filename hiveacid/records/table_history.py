@@ -5,11 +5,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     DataError,
     InvalidJob,

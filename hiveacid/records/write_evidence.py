@@ -7,8 +7,8 @@ the abort.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.report import RunReport, TableReport

@@ -7,10 +7,11 @@ request an earlier version: files for such versions are kept for the retention t
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import MalformedName, UnsupportedTable, VersionGone
 from hiveacid.rules.directory import AcidDirectory
 from hiveacid.rules.formats import Obligation

@@ -1,10 +1,10 @@
 """Column statistics: their kind for each type, and their union over several parts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.schema import Char, Decimal, HiveType, Primitive, Varchar
 
 

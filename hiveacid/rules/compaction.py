@@ -1,10 +1,11 @@
 """Inputs and outputs of a compaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from typing import Literal, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CorruptFile,
     NothingToCompact,

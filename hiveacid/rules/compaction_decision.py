@@ -1,9 +1,9 @@
 """Decision whether to compact a partition, with the reason."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.cleaning import Blocker
 from hiveacid.rules.compaction import (
     CompactionType,

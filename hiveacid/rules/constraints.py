@@ -7,10 +7,11 @@ may rely on; they are not enforced.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Literal, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.schema import parse_type
 from hiveacid.rules.sql_names import unquoted

@@ -7,10 +7,11 @@ see it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, MalformedName, VersionGone
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.names import (

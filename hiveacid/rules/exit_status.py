@@ -1,11 +1,11 @@
 """The signal that has ended a process, by its exit status, and the usual cause of the signal."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.texts import bytes_in_words
 
 # In the messages of YARN and Kubernetes.

@@ -7,10 +7,11 @@ default. Releases of Apache Hive 4 are known by their number.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedMetastore
 from hiveacid.rules.schema import ColumnMapping
 

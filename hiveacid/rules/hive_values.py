@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from enum import Enum, auto
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedTable
 from hiveacid.rules import schema
 

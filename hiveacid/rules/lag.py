@@ -7,10 +7,10 @@ beginning of the last run.
 """
 
 import re
-from dataclasses import dataclass
 from itertools import chain
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.names import LocatedTable
 from hiveacid.rules.texts import duration_in_words, plural

@@ -6,9 +6,9 @@ have checked it: the definitions of tables and partitions that the client of the
 """
 
 import re
-from dataclasses import dataclass
 from typing import NewType, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import AccessRefused, InvalidJob, MalformedName
 
 Location = NewType("Location", str)

@@ -1,10 +1,11 @@
 """Locks of each operation for each version of the metastore, and conflicts between locks."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum, StrEnum
 from typing import Literal, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.names import TableRef, first_names
 from hiveacid.rules.schema import TableKind
 

@@ -5,10 +5,11 @@ Conditions and expressions are SQL text over the aliases of target and source.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CheckFailed, InvalidJob
 from hiveacid.rules.sql_names import unquoted
 

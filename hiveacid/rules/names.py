@@ -6,11 +6,11 @@ starts like an ACID name but does not parse is an error, and is never interprete
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self, TypeVar, cast
 from urllib.parse import quote, unquote
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, MalformedName
 from hiveacid.rules.row_id import MAX_WRITER_ID
 from hiveacid.rules.texts import printable, timestamp_in_words

@@ -6,10 +6,10 @@ took over. Any user can write a note: invalid parts, and parts above the length 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import MalformedName
 from hiveacid.foreign.text import parse_json
 from hiveacid.rules.compaction import CompactionType

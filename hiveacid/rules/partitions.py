@@ -9,12 +9,12 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import DataError, HiveAcidError, MalformedName, UserError
 from hiveacid.rules import schema
 from hiveacid.rules.hive_values import parse_day, parse_time

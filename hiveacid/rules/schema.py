@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UnknownColumn, UnsupportedTable
 from hiveacid.rules.notes import written_files
 from hiveacid.rules.sql_names import quoted, unquoted

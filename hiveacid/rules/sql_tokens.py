@@ -8,10 +8,10 @@ and the import of sqlglot would take longer than all of them.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.rules.sql_names import quoted as in_backquotes
 from hiveacid.rules.sql_names import unquoted

@@ -5,9 +5,10 @@ A compaction repairs all of them: Trino reads its files correctly.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.directory import AcidDirectory, FileStatus, acid_state
 from hiveacid.rules.names import Base, Delta, parse_directory
 from hiveacid.rules.write_ids import Range, WriteIdList

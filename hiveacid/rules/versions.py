@@ -9,9 +9,9 @@ that its bases and overwrites replaced count as removed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import VersionGone, VersionUnknown
 from hiveacid.rules.directory import FileStatus
 from hiveacid.rules.location import Location

@@ -7,11 +7,11 @@ checks against them whether the content of a directory is committed. The text fo
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, MalformedName
 
 NO_OPEN = 2**63 - 1

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import TypeVar
@@ -10,6 +9,7 @@ from zipimport import zipimporter
 
 from pyspark.sql import SparkSession
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.orc.format.process_memory import use_one_heap
 from hiveacid.upkeep.compaction.scheduling import Caught, Tasks

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import singledispatch
 from typing import Self
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.checks import RowCount
 from hiveacid.jobs.definition_jobs import CatalogJob, CreateTableAsJob, CreateViewJob, TruncateJob

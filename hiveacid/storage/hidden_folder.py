@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiddenFiles, StorageError
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.live_transaction import LiveTransaction

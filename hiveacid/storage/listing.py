@@ -3,12 +3,13 @@
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cache, partial
 from itertools import chain
 from typing import Any, BinaryIO
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile, VersionGone
 from hiveacid.foreign.budget import Threads
 from hiveacid.orc.format.tail import OrcTail

@@ -8,7 +8,7 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import StorageError
 from hiveacid.metastore.txn.live_transaction import LiveTransaction
 from hiveacid.orc.copying.transplant import transplant

@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import PermissionRefused, StorageError
 from hiveacid.foreign.budget import Threads
 from hiveacid.rules.location import Location

@@ -9,11 +9,11 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Self
 from urllib.parse import unquote
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AccessRefused,
     InvalidJob,

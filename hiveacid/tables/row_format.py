@@ -1,9 +1,10 @@
 """The formats of files that hold only rows: those of insert-only and plain tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.spark_files import copy_readable

@@ -1,7 +1,7 @@
 """ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Context
 from decimal import Decimal as Number
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     InvalidJob,
     UnknownColumn,

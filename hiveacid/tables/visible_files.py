@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, clustering_columns, require_orc
 from hiveacid.metastore.client import MetastoreClient

@@ -1,9 +1,9 @@
 """One poll for partitions that are worth compacting, as sensors and triggers repeat it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.maintenance_jobs import CompactionNeed
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient

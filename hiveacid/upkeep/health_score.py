@@ -21,9 +21,9 @@ compaction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 from hiveacid.jobs.job import SHOW, Access
 from hiveacid.metastore.authorizer import may_access

@@ -10,13 +10,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import MetastoreCallFailed, UserError
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient

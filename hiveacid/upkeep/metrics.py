@@ -6,8 +6,10 @@ and definitions.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from hiveacid.dataclass import dataclass
 
 
 class Kind(StrEnum):

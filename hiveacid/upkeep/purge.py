@@ -5,9 +5,10 @@ hidden first, and deleted after the metastore confirmed the table and the lock o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import LockTimeout, StorageError, UserError
 from hiveacid.metastore.alteration import alter_table, mark_changed
 from hiveacid.metastore.catalog import HiveTable

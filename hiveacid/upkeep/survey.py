@@ -3,12 +3,13 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AnswerLost,
     AuthenticationFailed,

@@ -9,10 +9,11 @@ table, its partitions, and that no other table has files there; only then they a
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import cache, cached_property, partial
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     HiveAcidError,
     SharedLocation,

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import DirectoryMissing, SparkNeeded, StorageError
 from hiveacid.metastore.catalog import HiveTable, StorageFormat, layout_of
 from hiveacid.metastore.client import MetastoreClient

@@ -9,7 +9,7 @@ for every row, and only it knows whether the statement fails.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime, time
 from decimal import Decimal as Number
 from functools import reduce
@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
 from hiveacid.parser.hive_expression import PARAMETER, expression_tree

@@ -1,13 +1,14 @@
 """MERGE whose rows Arrow evaluates in this process: pairs are found by equal columns of both sides."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.client import MetastoreClient

@@ -1,7 +1,6 @@
 """Pairs of rows of a MERGE: the values that ON makes equal, and the rows that have them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyarrow import compute as pc
 from pyarrow import types
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded
 from hiveacid.orc.format.process_memory import return_memory
 from hiveacid.parser.hive_expression import PARAMETER

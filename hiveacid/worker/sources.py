@@ -1,7 +1,7 @@
 """Sources of statements as rows of Arrow: tables, files, rows of the caller, and queries of these."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, SparkNeeded, UnsupportedFile, UnsupportedTable
 from hiveacid.jobs.fields import Parameters
 from hiveacid.jobs.sources import BatchSource, PathSource, QuerySource, Source, TableSource

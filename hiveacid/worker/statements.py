@@ -1,7 +1,7 @@
 """Statements whose rows Arrow evaluates in this process: what they share, UPDATE, DELETE, and INSERT."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded
 from hiveacid.jobs.fields import Parameters
 from hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     MetastoreError,
     TransactionAborted,

@@ -7,13 +7,14 @@ other failed write.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from statistics import mean
 from typing import Any
 
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CheckFailed, HiveAcidError, InvalidJob, UnknownColumn
 from hiveacid.jobs.checks import Check, Passes, QueryCheck, RowCheck, RowCount, require_checks
 from hiveacid.jobs.report import CheckResult

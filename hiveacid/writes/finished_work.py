@@ -7,8 +7,8 @@ transaction, by copying bytes, if a repetition of the work would have the same r
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, OverlapRefused, TableReplaced
 from hiveacid.jobs.report import RunReport
 from hiveacid.metastore.client import MetastoreClient

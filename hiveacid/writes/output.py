@@ -4,11 +4,12 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, DataError, StorageError, UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import HivePartition, HiveTable, layout_of, require_unsorted
 from hiveacid.metastore.client import MetastoreClient

@@ -7,9 +7,10 @@ and a merge would have matched no new row.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import OverlapRefused
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     DataError,
     HiveAcidError,

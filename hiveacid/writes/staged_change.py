@@ -3,9 +3,10 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     DataError,
     HiveAcidError,

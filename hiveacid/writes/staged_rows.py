@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Self
 
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import StagedChangeRefused, UnsupportedTable
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.jobs.stage_jobs import is_name

@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Protocol, Self, get_args
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     CorruptFile,
     DataError,

@@ -1,11 +1,12 @@
 """The settings of a profile."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.writes.statement import WriteOptions

@@ -3,11 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dbt_common.exceptions import CompilationError
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.definition_jobs import require_column_name
 from hiveacid.rules.sql_names import quoted, unquoted

@@ -1,12 +1,12 @@
 """Relations of a metastore."""
 
 import re
-from dataclasses import dataclass
 
 from dbt.adapters.contracts.relation import ComponentName
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import DbtRuntimeError
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.sql_names import quoted, unquoted
 
 

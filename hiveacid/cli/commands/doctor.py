@@ -10,12 +10,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.cli import target
 from hiveacid.cli.command import Command
+from hiveacid.dataclass import dataclass
 from hiveacid.drivers.spark_support import installed_spark, require_supported_spark
 from hiveacid.errors import CorruptFile, HiveAcidError, UserError
 from hiveacid.jobs import codec

@@ -18,10 +18,10 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import JobFailed, SoftwareMissing
 
 # Releases of Hive Metastore that run on this machine, and their differences

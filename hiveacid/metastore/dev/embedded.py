@@ -12,10 +12,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import JobFailed, MetastoreError
 from hiveacid.jobs.options import KERBEROS, NO_PROOF, MetastoreOptions
 from hiveacid.metastore.client import MetastoreClient

@@ -5,11 +5,12 @@ import hmac
 import re
 import struct
 from base64 import b64encode, urlsafe_b64decode
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import md5
 from secrets import token_bytes
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import AuthenticationFailed, InvalidJob, MetastoreError, NoTicket
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.kept_tokens import token_of

@@ -1,10 +1,10 @@
 """Answers of the metastore about transactions and locks, as plain values."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.rules.locks import LockType
 from hiveacid.rules.names import TableRef
 from hiveacid.rules.run_tokens import split_transaction_host

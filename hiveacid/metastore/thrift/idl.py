@@ -8,12 +8,12 @@ Metastore 3 and 4: version 4 only added fields and calls, and unset fields are n
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 from thrift.protocol.TBase import TBase, TExceptionBase
 from thrift.Thrift import TType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.thrift.repeating import Repeating
 
 _PRIMITIVES: dict[str, tuple[int, str | None]] = {

@@ -6,12 +6,12 @@ import socket
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import AnswerLost, TransactionAborted
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType

@@ -1,9 +1,10 @@
 """Assemble a file from stripes of other files, which are copied unchanged."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import OutOfOrder, UnsupportedFile
 from hiveacid.orc.format.compression import Output, Sink, Source, Written, read_exactly
 from hiveacid.orc.format.envelope import RowOperation, acid_metadata

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile
 from hiveacid.orc.copying.assemble import Part
 from hiveacid.orc.format.batches import read_batches
@@ -16,7 +17,7 @@ from hiveacid.orc.format.layout import Layout
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import (
     count_statistics,
-    merge_columns,
+    of_all_stripes,
     reliable_statistics,
 )
 from hiveacid.orc.format.streams import UTC, Stream, StreamKind, new_footer, row_index
@@ -155,7 +156,7 @@ class RowWriter:
             self._layout.tail(self._compression.block_size, writer),
             stripes=tuple(self._stripes),
             stripe_statistics=tuple(self._statistics),
-            file_statistics=merge_columns(self._statistics) if self._statistics else nothing,
+            file_statistics=of_all_stripes(self._statistics) if self._statistics else nothing,
             user_metadata={} if any(time.is_finer for time in times) else mark(rows),
         )
         self._output.write(tail.encode(self._output.position))

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, OutOfOrder
 from hiveacid.orc.format.compression import Codec, Source
 from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation

@@ -10,8 +10,9 @@ bytes in a single range.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.orc.copying.assemble import Part, StripeIndex
 from hiveacid.orc.copying.spark_files import retyped

@@ -15,7 +15,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any
@@ -24,6 +24,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import BeyondArrow, CorruptFile
 from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly
 from hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of

@@ -6,9 +6,10 @@ table stores all of its own columns.
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 from hiveacid.orc.format.batches import OtherStripe, read_batches, with_other_stripes
 from hiveacid.orc.format.compression import Source

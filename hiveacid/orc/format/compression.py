@@ -4,11 +4,11 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.foreign.compressed import inflated, unsnapped, unzstd
 from hiveacid.orc.format.protobuf import read_varint

@@ -1,10 +1,11 @@
 """The layout of a file: the common properties of its stripes, and the stripes that match it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile
 from hiveacid.orc.format.compression import Codec, Compression
 from hiveacid.orc.format.envelope import (

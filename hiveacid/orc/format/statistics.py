@@ -150,6 +150,11 @@ def merge_columns(parts: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
     )
 
 
+def of_all_stripes(stripes: Sequence[tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """Unite statistics that this package has made: those of a single stripe are those of its file."""
+    return stripes[0] if len(stripes) == 1 else merge_columns(stripes)
+
+
 def merge(parts: Sequence[Message]) -> bytes:
     """Merge the statistics of one column.
 

@@ -1,13 +1,13 @@
 """Encode the streams of new stripes: integers, null flags, row indexes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.orc.format.compression import Source
 from hiveacid.orc.format.envelope import TypeKind, kind_of

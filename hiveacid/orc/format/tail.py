@@ -6,9 +6,10 @@ statistics of each stripe.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile, UnsupportedTable
 from hiveacid.foreign.budget import require_few_rows, spend
 from hiveacid.orc.format.compression import Codec, Compression, Source, read_exactly

@@ -2,13 +2,14 @@
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 from hiveacid.orc.format.compression import Source, read_exactly
 from hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
@@ -224,12 +225,15 @@ class LostRows:
     aborted: Sequence[int] = ()
 
 
+_NO_LOST_ROWS = LostRows()
+
+
 def take_census(
     source: Source,
     tail: OrcTail,
     *,
     constraints: RowConstraints | None,
-    lost_rows: LostRows = LostRows(),
+    lost_rows: LostRows = _NO_LOST_ROWS,
     earlier_censuses: Mapping[bytes, StripeCensus] | None = None,
 ) -> Iterator[StripeCensus]:
     """Read the row ids of a file.

@@ -5,6 +5,7 @@ The column `row` of a file of deletes is null everywhere, and so are all columns
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from hiveacid.orc.format.envelope import (
     wrap_types,
 )
 from hiveacid.orc.format.protobuf import DATA, Message
-from hiveacid.orc.format.statistics import count_statistics, merge_columns
+from hiveacid.orc.format.statistics import count_statistics, of_all_stripes
 from hiveacid.orc.format.streams import (
     Encoding,
     Stream,
@@ -116,7 +117,7 @@ def write_delete_file(
         OrcTail.new(wrap_types(row_types), compression, stride),
         stripes=tuple(stripes),
         stripe_statistics=tuple(statistics),
-        file_statistics=merge_columns(statistics),
+        file_statistics=of_all_stripes(statistics),
     )
     tail = replace(tail, user_metadata=acid_metadata(last_rows, RowOperation.DELETE, tail.rows))
     output.write(tail.encode(output.position))
@@ -203,6 +204,20 @@ def _null_rows(
         stride: Rows of a row group; 0 for a file without row indexes.
     """
     new = NewColumns()
+    _add_null_flags(new, groups, compression, stride)
+    below, encodings = _columns_below(tuple(row_types), len(groups) if stride else 0, compression)
+    new.statistics += below.statistics
+    new.index += below.index
+    new.data += below.data
+    return new, encodings
+
+
+@lru_cache(maxsize=16)
+def _columns_below(
+    row_types: tuple[bytes, ...], groups: int, compression: Compression
+) -> tuple[NewColumns, list[Encoding]]:
+    """Build the columns below column 6, which hold nothing: the same for all files of a statement."""
+    new = NewColumns()
     encodings: list[Encoding] = []
     for column, type_ in enumerate(row_types, EnvelopeColumn.ROW):
         kind = kind_of(type_)
@@ -211,14 +226,13 @@ def _null_rows(
         encoding, streams = _LAYOUT[kind]
         encodings.append(encoding)
         if column == EnvelopeColumn.ROW:
-            _add_null_flags(new, groups, compression, stride)
             continue
         new.statistics.append(count_statistics(0).encode())
         new.data += [Stream(stream, column, b"") for stream, _ in streams]
-        if stride:
+        if groups:
             place = 1 if compression.codec is Codec.NONE else 2
             start = [0] * sum(place + extra for _, extra in streams)
-            index = row_index((start, count_statistics(0).encode()) for _ in groups)
+            index = row_index((start, count_statistics(0).encode()) for _ in range(groups))
             new.index.append(Stream(StreamKind.ROW_INDEX, column, compression.compress(index)))
     return new, encodings
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 from hiveacid.orc.format.batches import read_batches
 from hiveacid.orc.format.compression import Source, read_exactly

@@ -1,12 +1,13 @@
 """The decoded key columns of some rows: the origin and the row id of each row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, OutOfOrder
 from hiveacid.orc.format.compression import Compression
 from hiveacid.orc.format.envelope import (

@@ -1,12 +1,12 @@
 """The one answer to "is this row id among those?": of delete events, or of rows that were found."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.orc.format.envelope import EnvelopeColumn
 from hiveacid.orc.format.streams import Integers
 from hiveacid.orc.format.tail import OrcTail

@@ -16,11 +16,12 @@ Statistics of other writers are used only where all writers compute them alike, 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from decimal import Decimal as Number
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind
 from hiveacid.orc.format.protobuf import Message
 from hiveacid.orc.format.statistics import (

@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import BeyondArrow
 from hiveacid.orc.format.envelope import TypeField, TypeKind
 from hiveacid.orc.format.protobuf import Message, pack

@@ -11,10 +11,11 @@ No number changes in either direction, for any calendar, clock or era.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile
 from hiveacid.orc.format.batches import (
     OtherStripe,

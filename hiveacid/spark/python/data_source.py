@@ -12,7 +12,6 @@ each task compares the definition of the table after its last row.
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from itertools import compress
@@ -24,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UserError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.authorizer import program_user

@@ -1,12 +1,13 @@
 """A snapshot of a full-ACID table."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.rules.directory import SyntheticIds
 from hiveacid.rules.sql_names import quoted

@@ -7,13 +7,14 @@ them.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnknownColumn, UnsupportedTable
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT
 from hiveacid.metastore.catalog import HivePartition, HiveTable

@@ -1,12 +1,13 @@
 """Reading tables whose files contain only rows: insert-only and plain tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HivePartition, HiveTable
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.live_transaction import LiveTransaction

@@ -6,7 +6,6 @@ not match earlier results. Files do not change.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import TypeMismatch
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.metastore.catalog import HiveTable, StorageFormat

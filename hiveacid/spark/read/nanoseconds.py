@@ -6,12 +6,13 @@ first.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
 from pyspark.sql import SparkSession
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile, UserError
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE

@@ -1,12 +1,13 @@
 """Reading tables of any kind in one transaction."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnknownColumn
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.sources import CHANGE, DELETE, INSERT, ChangesSource

@@ -6,7 +6,7 @@ itself, for a condition. Each method skips only files that cannot match; in doub
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal as Number
 from functools import cached_property
 from itertools import product
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.format.envelope import with_column_names
 from hiveacid.orc.format.tail import OrcTail

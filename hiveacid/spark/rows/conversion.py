@@ -5,7 +5,6 @@ column's type, without fraction digits that do not fit into the type, or is an e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 
 from pyspark.errors import AnalysisException
@@ -24,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import TypeMismatch
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.rules.schema import (

@@ -1,7 +1,7 @@
 """Checks of written rows that Spark evaluates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import NumericType, StringType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, InvalidJob
 from hiveacid.jobs.checks import (
     MOST_SHOWN,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, overload
@@ -10,6 +10,7 @@ from typing import Any, overload
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidConnection, InvalidJob
 from hiveacid.jobs.fields import Parameters, ParameterValue, require_mapping, timestamp_text
 from hiveacid.rules.merge import Clause, with_expressions

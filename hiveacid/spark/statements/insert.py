@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import TypeMismatch, UnknownColumn
 from hiveacid.jobs.sources import Source
 from hiveacid.jobs.write_jobs import require_names

@@ -8,13 +8,14 @@ written a second time. All other sources are kept as rows, and new rows follow t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CheckFailed, InvalidJob, TypeMismatch
 from hiveacid.jobs.sources import Source
 from hiveacid.metastore.catalog import HiveTable, layout_of

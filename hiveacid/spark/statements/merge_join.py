@@ -1,13 +1,13 @@
 """The join of a MERGE, which determines the changed target rows and the new source rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.plan.merge import MergeChange, RowAction
 from hiveacid.plan.ties import compared_columns, ties_of

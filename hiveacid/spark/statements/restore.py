@@ -1,11 +1,11 @@
 """Restore: a new version of a table that is equal to an earlier one."""
 
-from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HiveTable
 from hiveacid.metastore.txn.owner import Snapshot
 from hiveacid.metastore.txn.transaction import Transaction

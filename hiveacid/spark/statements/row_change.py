@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from pyspark.sql import DataFrame
 
+from hiveacid.dataclass import dataclass
 from hiveacid.jobs.sources import Input
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.plan.partitions import partitions_to_change

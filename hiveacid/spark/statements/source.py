@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, InvalidJob, UnsupportedTable
 from hiveacid.jobs.fields import header_options
 from hiveacid.jobs.job import paths_of

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.plan.merge import RowAction
 from hiveacid.plan.scope import ChangeScope

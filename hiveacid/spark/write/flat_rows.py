@@ -5,7 +5,6 @@ files may have more columns than the table; the table takes only its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructType
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import DataError
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat, layout_of
 from hiveacid.orc.format.batches import schema_of

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob, UnknownColumn
 from hiveacid.jobs.table_properties import free_properties
 from hiveacid.metastore.catalog import HiveColumn, HiveTable, StorageFormat

@@ -1,9 +1,9 @@
 """ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     MalformedName,
     TableExists,

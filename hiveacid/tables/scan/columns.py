@@ -6,12 +6,12 @@ made here; all others require Spark's reader.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import compute, types
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile, UnsupportedTable
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.rules.schema import (

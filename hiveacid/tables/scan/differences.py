@@ -5,9 +5,9 @@ insert-only table by the files that only one version reads.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import VersionGone
 from hiveacid.foreign.budget import Threads
 from hiveacid.jobs.report import PartitionDifference

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from hiveacid.orc.format.batches import read_batches, with_stripes
 from hiveacid.orc.format.column_view import only_columns

@@ -1,11 +1,11 @@
 """The rows of one Parquet file of an insert-only table as Arrow batches."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import types
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedFile
 from hiveacid.foreign.parquet import ParquetInput
 from hiveacid.orc.format.streams import UTC

@@ -6,7 +6,6 @@ with bounds of its columns that Arrow may rely on.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal as Number
 from functools import reduce
 from operator import and_
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UserError
 from hiveacid.metastore.catalog import HiveColumn
 from hiveacid.orc.format.tail import OrcTail

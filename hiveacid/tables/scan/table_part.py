@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import SparkNeeded, UnsupportedTable
 from hiveacid.metastore.catalog import HiveTable, StorageFormat
 from hiveacid.orc.row_keys.row_id_set import Mask, RowIds, RowIdSet, contained

@@ -5,7 +5,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -17,6 +16,7 @@ from weakref import WeakSet
 import pyarrow as pa
 from pyarrow import dataset
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnknownColumn, UserError
 from hiveacid.jobs.options import MetastoreOptions
 from hiveacid.metastore.authorizer import program_user

@@ -7,7 +7,6 @@ exactly; `as_unit` converts them into Arrow's own.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from pyarrow import (
     types,
 )
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, UnsupportedFile
 from hiveacid.foreign.text import parse_json
 from hiveacid.orc.format.streams import UTC

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import UnsupportedTable, WrongTableKind
 from hiveacid.metastore.catalog import (
     HivePartition,

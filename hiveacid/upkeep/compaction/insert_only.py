@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError, SparkNeeded, UnsupportedFile
 from hiveacid.metastore.catalog import HivePartition, HiveTable, StorageFormat
 from hiveacid.orc.copying.assemble import Part, assemble

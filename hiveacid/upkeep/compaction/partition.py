@@ -3,11 +3,12 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NoReturn
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     DirectoryMissing,
     HiveAcidError,

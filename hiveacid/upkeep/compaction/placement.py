@@ -1,9 +1,10 @@
 """The choice of the processes that run a compaction: those of the worker, or executors of Spark."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     DataError,
     NothingToCompact,

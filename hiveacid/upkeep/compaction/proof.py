@@ -7,12 +7,13 @@ stripes without an earlier count are decoded: a copied stripe has the same bytes
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 
 import numpy as np
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import ProofFailed, UnsupportedFile
 from hiveacid.jobs.table_properties import COLUMN_MAPPING
 from hiveacid.metastore.catalog import StorageFormat

@@ -7,9 +7,9 @@ another process of this machine, or in an executor of Spark, and yields the same
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import HiveAcidError
 
 # A core copies so many times as many bytes of local files as it encodes.

@@ -4,9 +4,10 @@ import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AccessRefused,
     AlreadyCompacting,

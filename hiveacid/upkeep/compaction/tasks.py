@@ -10,9 +10,10 @@ import io
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import CorruptFile, DataError, ProofFailed
 from hiveacid.jobs.table_properties import ORC_COMPRESS
 from hiveacid.metastore.catalog import HiveTable

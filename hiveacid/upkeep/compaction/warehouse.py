@@ -9,10 +9,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import (
     AuthenticationFailed,
     HiveAcidError,
