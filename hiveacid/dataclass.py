@@ -86,9 +86,18 @@ def _made(
     kw_only: bool = False,
 ) -> type:
     written = set(vars(cls))
+    # With a base, the standard library compares whether both are frozen.
+    inherits = dataclasses.is_dataclass(cls)
     made: Any = dataclasses.dataclass(
-        init=False, repr=False, eq=order, order=order, slots=slots, kw_only=kw_only
+        init=False,
+        repr=False,
+        eq=order,
+        order=order,
+        slots=slots,
+        kw_only=kw_only,
+        frozen=frozen and inherits,
     )(cls)
+    made.__dataclass_params__.frozen = frozen
     methods: dict[str, Any] = {"__init__": _Constructor(made, frozen)}
     if repr:
         methods["__repr__"] = _text

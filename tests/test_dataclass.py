@@ -188,3 +188,29 @@ def test_a_constructor_is_compiled_once() -> None:
     assert inspect.isfunction(constructor)
     value(2)
     assert vars(value)["__init__"] is constructor
+
+
+@both
+@pytest.mark.parametrize("make_base", [dataclasses.dataclass, dataclass], ids=["library", "own"])
+@pytest.mark.parametrize("slots", [True, False])
+def test_subclasses_are_frozen_like_their_base(
+    make: Decorator, make_base: Decorator, slots: bool
+) -> None:
+    for frozen in (True, False):
+        annotated = type("Base", (), {"__annotations__": {"number": int}})
+        base = make_base(frozen=frozen, slots=slots)(annotated)
+
+        def subclass(frozen: bool, base: type = base) -> Any:
+            own = {"__annotations__": {"text": str}, "text": "a"}
+            return make(frozen=frozen, slots=slots)(type("Sub", (base,), own))
+
+        one = subclass(frozen)(1)
+        assert (one, repr(one)) == (replace(one), "Sub(number=1, text='a')")
+        if frozen:
+            assert hash(one) == hash(replace(one))
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                one.text = "b"
+        else:
+            one.text = "b"
+        with pytest.raises(TypeError, match="cannot inherit"):
+            subclass(not frozen)

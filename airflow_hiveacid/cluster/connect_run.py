@@ -152,7 +152,13 @@ class ConnectRun:
             operation_id=self._id,
         )
         with self._service() as service, self._translated_errors():
-            self._call(service.Interrupt, request)
+            try:
+                self._call(service.Interrupt, request)
+            except self._grpc.RpcError as error:
+                # The statement has ended, and its session with it.
+                if "SESSION_CLOSED" not in (error.details() or ""):
+                    raise
+                return
         self._log.info("Interrupted the statement %s.", self._id)
 
     @property

@@ -83,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)
     words = sys.argv[1:] if arguments is None else arguments
-    choices = [_command(words[0])] if words and words[0] in _MODULES else all_commands()
+    known = words and words[0] in _MODULES
+    choices = (_command(words[0]),) if known else tuple(all_commands())
     parser = _parser(choices)
     if "_ARGCOMPLETE" in os.environ:  # A shell completes a line.
         import argcomplete
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _command(options.command).execute(options)
 
 
-def _parser(choices: Sequence[Command]) -> argparse.ArgumentParser:
+def _parser(choices: tuple[Command, ...]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=hiveacid.__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

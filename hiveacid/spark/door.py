@@ -28,7 +28,12 @@ from hiveacid.errors import (
     UserError,
 )
 from hiveacid.jobs.checks import Passes
-from hiveacid.jobs.definition_jobs import ConvertJob, CreateTableAsJob, CreateTableJob
+from hiveacid.jobs.definition_jobs import (
+    ConvertJob,
+    CreateTableAsJob,
+    CreateTableJob,
+    CreateTableLikeJob,
+)
 from hiveacid.jobs.job import Job, ScriptedJob, paths_of
 from hiveacid.jobs.job_json import from_json
 from hiveacid.jobs.maintenance_jobs import CompactJob
@@ -266,9 +271,12 @@ class Engine:
                 return _CHANGE if declares_transactional(parsed_statements[0]) else None
             if isinstance(step, ConvertJob):
                 return _CHANGE
-            if step.creates:
+            if isinstance(step, CreateTableLikeJob):
+                names = [step.like]
+            elif step.creates:
                 return None
-            names = [*step.tables]
+            else:
+                names = [*step.tables]
             columns = _COMPACTION if isinstance(step, CompactJob) else _CHANGE
         return columns if any(self._is_target(spark, acid, name, text) for name in names) else None
 
@@ -282,8 +290,7 @@ class Engine:
             return False
         if is_qualified(text, ref.name):
             return not catalogs.isCatalogRegistered(ref.database)
-        catalog = acid.spark.catalog
-        return not (catalog.tableExists(ref.name) and catalog.getTable(ref.name).isTemporary)
+        return not spark.sessionState().catalog().getTempView(ref.name).isDefined()
 
     def run(self, spark: Any, text: str, thread: Any) -> list[dict[str, Any]]:
         """Run a statement that was claimed, and return the rows of its report.

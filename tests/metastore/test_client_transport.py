@@ -95,7 +95,10 @@ def test_uris(uris: str, expected: list[tuple[str, str, int, str]]) -> None:
     assert parts == expected
 
 
-@pytest.mark.parametrize("uris", ["", ",", "jdbc:hive2://a", "thrift://a:port", "thrift://:1"])
+@pytest.mark.parametrize(
+    "uris",
+    ["", ",", "jdbc:hive2://a", "thrift://a:port", "thrift://:1", "http://a\x7f", "http://a/b c"],
+)
 def test_malformed_uris_are_refused(uris: str) -> None:
     with pytest.raises(InvalidJob, match="metastore uri"):
         Endpoint.parse(uris)
