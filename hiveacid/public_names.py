@@ -16,6 +16,7 @@ def homes(package: str) -> dict[str, str]:
     from pkgutil import get_data
 
     # The package may be in a zip file, as it is in Spark's executors.
+    import_module(package)  # What `get_data` imports is no attribute of the package above.
     stub = ast.parse(get_data(package, "__init__.pyi") or b"")
     modules_by_name: dict[str, str] = {}
     for node in stub.body:
