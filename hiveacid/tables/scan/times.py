@@ -7,6 +7,7 @@ exactly; `as_unit` converts them into Arrow's own.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,7 @@ _LAST_KNOWN_YEAR = 2036
 _WINTER_AND_SUMMER = (1_420_070_400, 1_435_708_800)
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def of_orc(array: pa.Array, *, julian: bool, clock: str | None) -> pa.Array:
@@ -195,7 +197,7 @@ def of_parquet(array: pa.Array, fine: pa.Array, times: Sequence[StoredTime]) -> 
         # Instants have their calendar in UTC, unlike in ORC files.
         moments = _as_today(seconds) if form.hybrid else seconds
         walls = _on_the_wall(moments, form.zone, legacy=form.legacy)
-        return _timestamps(walls, nanos, leaf.is_null())
+        return _timestamps(walls, nanos, _nulls_of(leaf))
 
     return _changed(array, change)
 
@@ -214,7 +216,7 @@ def parse_timestamp(text: str) -> pa.Array:
         raise ValueError(f"{digits!r} is not a fraction of a second.")
     seconds = pa.array([time]).cast(pa.timestamp("s"))
     nanos = np.array([int(digits.ljust(9, "0"))])
-    return _timestamps(_numbers(seconds), nanos, seconds.is_null())
+    return _timestamps(_numbers(seconds), nanos, _nulls_of(seconds))
 
 
 def has_finer_times(array: pa.Array) -> bool:
@@ -246,7 +248,8 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
     """
     seconds, nanos = (_numbers(part) for part in (array.field(0), array.field(1)))
     per_second = _PER_SECOND[unit]
-    present_seconds = seconds[~np.asarray(array.is_null())]
+    mask = _nulls_of(array)
+    present_seconds = seconds if mask is None else seconds[~mask]
     limit = (1 << 63) // per_second - 1
     if len(present_seconds) and not -limit < present_seconds.min() <= present_seconds.max() < limit:
         raise UnsupportedFile(
@@ -254,7 +257,6 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
             remedy="Ask for microseconds.",
         )
     numbers = seconds * per_second + nanos // (_NANOS // per_second)
-    mask = np.asarray(array.is_null())
     return pa.array(numbers, pa.int64(), mask=mask).view(pa.timestamp(unit, zone))
 
 
@@ -265,7 +267,7 @@ def today(days: pa.Array) -> pa.Array:
     if first is None or first >= FIRST_GREGORIAN_DAY:
         return days
     day_numbers = _numbers(numbers)
-    mask = np.asarray(days.is_null())
+    mask = _nulls_of(days)
     return pa.array(_rebased(day_numbers).astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
 
 
@@ -296,20 +298,29 @@ def _as_today(seconds: Int64s) -> Int64s:
 def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
     """Build timestamps from the values in an ORC file, like ORC's readers in Java."""
     seconds = _numbers(pairs.field(0))
-    nanos = _numbers(pairs.field(1).cast(pa.int64())) - SECONDS_OF_2015 * _NANOS
-    missing = np.asarray(pairs.is_null())
-    seconds, nanos = np.where(missing, 0, seconds), np.where(missing, 0, nanos)
-    if len(nanos) and np.abs(nanos).max() >= _NANOS:
+    nanos = _numbers(pairs.field(1)) - SECONDS_OF_2015 * _NANOS
+    missing = _nulls_of(pairs)
+    if missing is not None:
+        seconds, nanos = np.where(missing, 0, seconds), np.where(missing, 0, nanos)
+    if len(nanos) and not -_NANOS < nanos.min() <= nanos.max() < _NANOS:
         raise CorruptFile("A timestamp has more nanoseconds than a second has.")
-    if len(seconds) and np.abs(seconds).max() > _MOST_SECONDS:
+    if len(seconds) and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
         raise CorruptFile("A timestamp is of a year that no calendar has.")
-    moments = seconds + SECONDS_OF_2015 - _offset(np.array([SECONDS_OF_2015]), clock, legacy=True)
+    moments = seconds + (SECONDS_OF_2015 - _offset_at(SECONDS_OF_2015, clock))
     # Java's writers round towards 1970, unless the remainder is less than a millisecond. Others
     # also round this way, with negative remainders.
-    moments -= ((moments < 0) & (nanos > 999_999)) | (nanos < 0)
-    nanos = np.where(nanos < 0, nanos + _NANOS, nanos)
+    are_rounded = moments < 0
+    if are_rounded.any() or (nanos < 0).any():
+        moments -= (are_rounded & (nanos > 999_999)) | (nanos < 0)
+        nanos = np.where(nanos < 0, nanos + _NANOS, nanos)
     walls = _on_the_wall(moments, clock, legacy=True)
-    return _timestamps(_as_today(walls) if julian else walls, nanos, pairs.is_null())
+    return _timestamps(_as_today(walls) if julian else walls, nanos, missing)
+
+
+@cache
+def _offset_at(moment: int, clock: str) -> int:
+    """Return the offset of a zone at a moment, by the rules of java.util.TimeZone."""
+    return int(_offset(np.array([moment]), clock, legacy=True)[0])
 
 
 def _on_the_wall(moments: Int64s, clock: str, *, legacy: bool) -> Int64s:
@@ -366,14 +377,23 @@ def _start_of(years: Int64s) -> Int64s:
     return starts
 
 
-def _timestamps(seconds: Int64s, nanos: Int64s, missing: pa.Array) -> pa.Array:
+def _timestamps(seconds: Int64s, nanos: Int64s, missing: Mask | None) -> pa.Array:
     parts = [pa.array(seconds, pa.int64()), pa.array(nanos.astype(np.int32), pa.int32())]
-    return pa.StructArray.from_arrays(parts, fields=list(TIMESTAMP), mask=missing)
+    mask = None if missing is None else pa.array(missing)
+    return pa.StructArray.from_arrays(parts, fields=list(TIMESTAMP), mask=mask)
+
+
+def _nulls_of(array: pa.Array) -> Mask | None:
+    """Return where an array is null; None if it is nowhere."""
+    return np.asarray(array.is_null()) if array.null_count else None
 
 
 def _numbers(array: pa.Array) -> Int64s:
     """The numbers of an array, zero for null."""
-    numbers: Int64s = compute.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    integers = array.cast(pa.int64())
+    if integers.null_count:
+        integers = compute.fill_null(integers, 0)
+    numbers: Int64s = integers.to_numpy(zero_copy_only=False)
     return numbers
 
 
