@@ -484,7 +484,7 @@ class StagedDirectories:
         # A job that was stopped for longer than a transaction lives must not publish rows of an
         # aborted transaction: after a cleaner has run, its write id may be forgotten and look
         # committed.
-        self._txn.confirm_alive()
+        self._txn.confirm_lately()
         self._published.add(final)
         if self._uploads is None:
             self.storage.rename(self._ready(final), final)

@@ -28,7 +28,7 @@ from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.compactions import READY_FOR_CLEANING, CompactionQueue, QueuedCompaction
 from hiveacid.metastore.locations import Locations, other_locations, partition_locations
 from hiveacid.metastore.table_rules import existing_table, require_same_table
-from hiveacid.metastore.txn.live_transaction import LiveTransaction
+from hiveacid.metastore.txn.live_transaction import CLOCK, CONFIRMED_SECONDS, LiveTransaction
 from hiveacid.metastore.txn.owner import Snapshot, abort_open_transactions, metastore_now
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.metastore.write_events import is_replicated, recycle
@@ -107,10 +107,7 @@ class FolderRemoval:
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200
-# The time from the request for a confirmation for which it counts.
-_CONFIRMED_SECONDS = 0.05
-# Where possible a clock that does not stop while the machine is suspended.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_CONFIRMED_SECONDS = CONFIRMED_SECONDS
 
 
 def clean(
@@ -233,7 +230,7 @@ class Confirmation:
             TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
-        start = time.clock_gettime(_CLOCK)
+        start = time.clock_gettime(CLOCK)
         if start <= self._until and not anew:
             return
         require_same_table(self._client, self._table)

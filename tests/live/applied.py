@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.owner import Snapshot
-from hiveacid.rules.names import SIDECAR_FILE, TableRef
+from hiveacid.rules.names import SIDECAR_FILE, Base, Delta, TableRef, parse_directory
 
 
 def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:
@@ -23,10 +23,18 @@ def applied(client: MetastoreClient, table: TableRef) -> dict[str, set[int]]:
 
 
 def committed_write_ids(client: MetastoreClient, table: TableRef) -> set[int]:
-    """All write ids of a table that are committed."""
+    """All write ids of a table that are committed and have files.
+
+    The metastore forgets aborted transactions that have not asked for a lock, whose write ids then
+    look committed.
+    """
     write_ids = Snapshot.take(client, [table]).write_ids[table.full_name]
-    return {
-        write_id
-        for write_id in range(1, write_ids.high_watermark + 1)
-        if write_ids.is_valid(write_id)
-    }
+    root = Path(urlsplit(client.get_table(table).location or "").path)
+    with_files: set[int] = set()
+    for note in root.rglob(SIDECAR_FILE):
+        match parse_directory(note.parent.name):
+            case Delta() as delta:
+                with_files |= {*range(delta.min_write_id, delta.max_write_id + 1)}
+            case Base() as base:
+                with_files |= {*range(1, base.write_id + 1)}
+    return {write_id for write_id in with_files if write_ids.is_valid(write_id)}

@@ -122,6 +122,7 @@ def test_a_human_decides(
         assert {states[task] for task in rejected} == {"skipped"}
         assert client.heartbeat(old) is TxnLiveness.OPEN
         client.abort_txn(old)
+        client.drop_database("approved", cascade=True)
 
 
 def rows(metastore: EmbeddedMetastore) -> list[int]:

@@ -16,6 +16,7 @@ from hiveacid.errors import AnswerLost, CommitUncertain, HiveAcidError, OverlapR
 from hiveacid.errors import UnprovenRun as Unproven
 from hiveacid.metastore.thrift.idl import Call
 from hiveacid.metastore.thrift.session import Session
+from hiveacid.metastore.txn import live_transaction
 from hiveacid.metastore.txn.heartbeat import Heartbeat
 from hiveacid.metastore.txn.locks import Pauses, WriterQueue
 from hiveacid.progress import Phase, PhaseObserver
@@ -286,6 +287,7 @@ def stopping() -> Iterator[None]:
         patch.setattr(LocalStorage, "delete_directory", watched_directory)
         # The model confirms before each act.
         patch.setattr(table_cleaning, "_CONFIRMED_SECONDS", 0)
+        patch.setattr(live_transaction, "CONFIRMED_SECONDS", 0)
         patch.setattr(Pauses, "rest", rest)
         # A timeout is reported by the metastore; and fairness is not replayed.
         patch.setattr(Heartbeat, "start", lambda heartbeat: None)

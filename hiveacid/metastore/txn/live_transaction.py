@@ -44,6 +44,10 @@ from hiveacid.rules.names import TableRef
 
 # Follows the name of a table in the name that writers lock while they compare and commit.
 _COMMITS = "#commits"
+# The time from the request for a confirmation for which it counts, if many acts follow each other.
+CONFIRMED_SECONDS = 0.05
+# Where possible a clock that does not stop while the machine is suspended.
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # These errors already explain the end of the work.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
@@ -85,6 +89,7 @@ class LiveTransaction:
         self._phases = phases
         self._state = State.NEW
         self._timeout = 0.0
+        self._confirmed_until = 0.0
         self._heartbeat: Heartbeat | None = None
         self._owned: list[tuple[Callable[[], None], str]] = []
         self._shown: list[Callable[[], bool]] = []
@@ -162,6 +167,7 @@ class LiveTransaction:
         """
         self._require_own_process()
         deadline = self._deadline
+        start = time.clock_gettime(CLOCK)
         while True:
             try:
                 with self._client.within(max(deadline.remaining, OUTCOME_PAUSE_SECONDS)):
@@ -173,8 +179,15 @@ class LiveTransaction:
             time.sleep(OUTCOME_PAUSE_SECONDS)
         if liveness is not TxnLiveness.OPEN:
             raise TransactionAborted(f"Transaction {self.txn_id} was aborted by the metastore.")
+        self._confirmed_until = start + CONFIRMED_SECONDS
         if self._heartbeat is not None:
             self._heartbeat.note_alive()
+
+    def confirm_lately(self) -> None:
+        """Verify the same before one of many acts, unless a recent answer still counts."""
+        self.check_alive()
+        if time.clock_gettime(CLOCK) >= self._confirmed_until:
+            self.confirm_alive()
 
     def confirm_table(self, table: HiveTable) -> None:
         """Verify that a table is the same one, and that the locks on it are held.

@@ -8,6 +8,7 @@ import pytest
 from hiveacid.errors import TransactionAborted
 from hiveacid.metastore.catalog import HivePartition
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn.live_transaction import CONFIRMED_SECONDS
 from hiveacid.metastore.txn.transaction import Transaction
 from hiveacid.rules.names import TableRef
 from hiveacid.tables.scan.table_scan import TableScan
@@ -84,3 +85,28 @@ def test_a_verified_read_takes_no_more_calls(client: MetastoreClient, table: Tab
     assert calls["get_table_req"] + calls["get_table"] == 2
     assert calls["commit_txn"] == 1
     assert "heartbeat_txn_range" not in calls
+
+
+def test_a_confirmation_counts_for_many_acts_until_it_is_old(
+    client: MetastoreClient, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 1000.0
+    monkeypatch.setattr("time.clock_gettime", lambda _: seconds)
+
+    def act_often() -> None:
+        nonlocal seconds
+        with begin(INSERT) as txn:
+            with counted_calls() as calls:
+                for _ in range(3):
+                    txn.confirm_lately()
+                assert calls["heartbeat_txn_range"] == 1
+                seconds += CONFIRMED_SECONDS
+                txn.confirm_lately()
+                assert calls["heartbeat_txn_range"] == 2
+            client.abort_txn(txn.txn_id)
+            txn.confirm_lately()
+            seconds += CONFIRMED_SECONDS
+            txn.confirm_lately()
+
+    with pytest.raises(TransactionAborted):
+        act_often()
