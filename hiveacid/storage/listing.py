@@ -277,10 +277,15 @@ def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
     for name in filter(None, (state.base, *state.deltas)):
         files = state.files(name)
         if not files and state.sidecar(name) is not None:
-            raise CorruptFile(f"{storage.location.rstrip('/')}/{name} has lost all its files.")
+            raise lost_files(storage, name)
         for file in files:
             if file.size == 0 and state.flush_lengths(file) is None:
                 require_content(storage, file.path)
+
+
+def lost_files(storage: ReadOnlyStorage, directory: str) -> CorruptFile:
+    """Return the error for a directory whose note names files, and that has none."""
+    return CorruptFile(f"{storage.location.rstrip('/')}/{directory} has lost all its files.")
 
 
 def require_content(storage: ReadOnlyStorage, path: str) -> None:

@@ -61,6 +61,7 @@ from hiveacid.storage.listing import (
     DirectorySizes,
     data_files,
     list_files,
+    lost_files,
     parted,
     read_marker,
     read_state,
@@ -318,8 +319,11 @@ def _loss(folder: DirectorySizes, path: str, state: _State, *, is_empty: bool) -
         except HiveAcidError as error:
             return str(error)
     for name in filter(None, (state.base, *state.deltas)):
-        for file in folder.empty.get(f"{prefix}{name}", ()):
-            file_path = f"{prefix}{name}/{file}"
+        directory = f"{prefix}{name}"
+        if directory in folder.noted and directory not in folder.written:
+            return str(lost_files(folder.storage, directory))
+        for file in folder.empty.get(directory, ()):
+            file_path = f"{directory}/{file}"
             try:
                 if not folder.storage.exists(f"{file_path}{FLUSH_LENGTH_SUFFIX}"):
                     require_content(folder.storage, file_path)

@@ -8,6 +8,8 @@ import pytest
 from hiveacid.cli.main import main
 from hiveacid.errors import DirectoryMissing
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.rules.names import TableRef
+from hiveacid.upkeep.survey import Survey
 from tests.erasure.persons import INSERT_ONLY, Warehouse
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -73,3 +75,31 @@ def test_a_new_partition_is_empty_and_an_overwritten_one_has_its_new_rows(
     shutil.rmtree(warehouse.place() / "p=1")
     warehouse.sql("INSERT OVERWRITE TABLE t VALUES (3, 1)")
     assert warehouse.rows() == [{"id": 3, "p": 1}, {"id": 2, "p": 2}]
+
+
+@pytest.mark.parametrize("kind", ["", INSERT_ONLY])
+@pytest.mark.parametrize("lost", ["a folder", "the files of a directory"])
+def test_a_lost_partition_is_never_healthy(
+    warehouse: Warehouse, kind: str, lost: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse.sql(f"CREATE TABLE t (id int) PARTITIONED BY (p int){kind}")
+    warehouse.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    partition = warehouse.place() / "p=1"
+    if lost == "a folder":
+        shutil.rmtree(partition)
+    else:
+        for file in partition.glob("delta_*/0*" if kind else "delta_*/bucket_*"):
+            file.unlink()
+    options = ("--metastore", warehouse.client.options.uris)
+    for command, shown in (
+        ("tables", "p=1: "),
+        ("plan", "It cannot be read: "),
+        ("metrics", f'hiveacid_table_unreadable_partitions{{table="{warehouse.t}"}} 1'),
+    ):
+        capsys.readouterr()
+        status = main([command, warehouse.t, *options])
+        said = "".join(capsys.readouterr())
+        assert shown in said, (command, said)
+        assert status == (0 if command == "metrics" else DirectoryMissing.exit_code), command
+    (decision, _) = Survey(warehouse.client).survey([TableRef.parse(warehouse.t)])
+    assert partition.name in (decision.size.problem or "")

@@ -45,7 +45,7 @@ def run_tables(arguments: argparse.Namespace) -> int:
     """Print the health of every table, the worst first.
 
     Returns:
-        0, or the exit code of unreadable data when a table cannot be measured.
+        0, or the exit code of unreadable data when a table or a partition cannot be read.
     """
     from hiveacid.metastore.client import MetastoreClient
     from hiveacid.upkeep.health import HealthMeter
@@ -74,7 +74,8 @@ def run_tables(arguments: argparse.Namespace) -> int:
         print_table(_HEAD_tables, rows, right=[0, 2, 3], one_line=True)
     else:
         print("No transactional table.")
-    return DataError.exit_code if any(health.error for health in healths) else 0
+    unreadable = any(health.error or health.unreadable_partitions for health in healths)
+    return DataError.exit_code if unreadable else 0
 
 
 TABLES = Command(
