@@ -1,5 +1,6 @@
 """Table properties that users may set, and their valid values."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from hiveacid.errors import InvalidJob
@@ -51,6 +52,27 @@ _CHOICES: Mapping[str, Sequence[str]] = {
     COLUMN_MAPPING: [*ColumnMapping],
     NANOSECONDS: [TRUNCATE, REFUSE],
 }
+# The properties of Hive and of ORC whose invalid values no engine reports before it writes or compacts,
+# each with the values that it may have, and what they are.
+_NUMBER, _TRUTH = (r"\d+", "a whole number"), ("true|false", "true or false")
+_THRESHOLD = "compactorthreshold.hive.compactor.delta."
+_OF_OTHERS: Mapping[str, tuple[str, str]] = {
+    ORC_COMPRESS: (
+        "none|zlib|snappy|lzo|lz4|zstd|brotli",
+        "NONE, ZLIB, SNAPPY, LZ4, ZSTD, or another codec of ORC",
+    ),
+    "orc.compress.size": _NUMBER,
+    "orc.stripe.size": _NUMBER,
+    "orc.block.size": _NUMBER,
+    "orc.row.index.stride": _NUMBER,
+    "orc.create.index": _TRUTH,
+    "orc.block.padding": _TRUTH,
+    "orc.bloom.filter.fpp": (r"0?\.\d+", "a share like 0.05"),
+    "no_auto_compaction": _TRUTH,
+    "NO_AUTO_COMPACTION": _TRUTH,
+    f"{_THRESHOLD}num.threshold": _NUMBER,
+    f"{_THRESHOLD}pct.threshold": (r"\d*\.?\d+", "a share like 0.1"),
+}
 _SETTABLE = (RETENTION, CONSUMER_RETENTION, READS_PROPERTY, *_CHOICES)
 _STATISTICS = "Engines keep their statistics in it."
 _OURS = "This package stores its own state in it."
@@ -81,7 +103,7 @@ def free_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def require_settable(properties: Mapping[str, str | None]) -> None:
-    """Require properties that users may change, and valid values for those of this package.
+    """Require properties that users may change, and valid values for those of known meaning.
 
     Args:
         properties: The new values; None unsets a property.
@@ -93,8 +115,20 @@ def require_settable(properties: Mapping[str, str | None]) -> None:
         require_text(name, "a property")
         if (reason := _why_reserved(name)) is not None:
             raise InvalidJob(f"The property {name!r} cannot be changed. {reason}")
-        if value is not None and name.startswith(_OWN_PREFIX) and not awaits_rendering(value):
+        if value is None or awaits_rendering(value):
+            continue
+        if name.startswith(_OWN_PREFIX):
             _require_valid(name, value)
+        elif name in _OF_OTHERS:
+            pattern, description = _OF_OTHERS[name]
+            if re.fullmatch(pattern, value, re.IGNORECASE | re.ASCII) is None:
+                raise _invalid(name, value, description)
+
+
+def _invalid(name: str, value: str, description: str) -> InvalidJob:
+    return InvalidJob(
+        f"The property {name!r} cannot be {value[:100]!r}.", remedy=f"Set it to {description}."
+    )
 
 
 def _require_valid(name: str, value: str) -> None:
@@ -106,17 +140,11 @@ def _require_valid(name: str, value: str) -> None:
     choices = _CHOICES.get(name)
     if name == READS_PROPERTY:
         if reads_per_day({name: value}) is None:
-            raise InvalidJob(
-                f"The property {name!r} cannot be {value[:100]!r}.",
-                remedy="Set it to the number of reads in a day, like 24.",
-            )
+            raise _invalid(name, value, "the number of reads in a day, like 24")
     elif choices is None:
         parse_duration(value, name)
     elif value.strip().lower() not in choices:
-        raise InvalidJob(
-            f"The property {name!r} cannot be {value[:100]!r}.",
-            remedy=f"Set it to {' or '.join(choices)}.",
-        )
+        raise _invalid(name, value, " or ".join(choices))
 
 
 def _why_reserved(name: str) -> str | None:

@@ -248,14 +248,9 @@ class _Table:
             self._statement.refuse(
                 tree, f"The row format is one of {self._serde}, but the files are {form}."
             )
+        self._require_transactional(tree)
         properties = {name.lower(): value for name, value in self._properties.items()}
-        if properties.pop("transactional", "true").lower() != "true":
-            self._statement.refuse(
-                tree,
-                "Only transactional tables can be created, also with 'transactional'='false'.",
-                "Leave the property out, or create a plain table with Spark or Hive.",
-            )
-        kind = properties.pop("transactional_properties", None)
+        kind = properties.get("transactional_properties")
         if kind not in (None, "default", "insert_only"):
             self._statement.refuse(tree, f"There is no 'transactional_properties'={kind!r}.")
         return {
@@ -281,13 +276,27 @@ class _Table:
                 self._statement.refuse(
                     like, "LIKE takes the keys, buckets, format and serde of the other table."
                 )
+        self._require_transactional(tree)
         return CreateTableLikeJob(
             target=self._statement.table(tree.this, "Creating"),
             like=self._statement.table(like.this, "LIKE"),
             location=self._location,
-            properties=self._properties,
+            properties={
+                name: value
+                for name, value in self._properties.items()
+                if name.lower() != "transactional"
+            },
             if_not_exists=bool(tree.args.get("exists")),
         )
+
+    def _require_transactional(self, tree: exp.Create) -> None:
+        for name, value in self._properties.items():
+            if name.lower() == "transactional" and value.lower() != "true":
+                self._statement.refuse(
+                    tree,
+                    "Only transactional tables can be created, also with 'transactional'='false'.",
+                    "Leave the property out, or create a plain table with Spark or Hive.",
+                )
 
     def _clustered(self, node: exp.ClusteredByProperty) -> None:
         if node.args.get("sorted_by"):

@@ -124,6 +124,16 @@ REFUSED = [
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.retentoin' = '7 days')",
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.column_mapping' = 'number')",
     "CREATE TABLE t (a int) TBLPROPERTIES ('hiveacid.reads_per_day' = 'often')",
+    "CREATE TABLE t (a int) TBLPROPERTIES ('orc.compress' = 'SNAPY')",
+    "CREATE TABLE t (a int) TBLPROPERTIES ('orc.stripe.size' = '64MB')",
+    "CREATE TABLE t (a int) TBLPROPERTIES ('orc.bloom.filter.fpp' = '5')",
+    "CREATE TABLE t LIKE u TBLPROPERTIES ('NO_AUTO_COMPACTION' = 'yes')",
+    "CREATE TABLE t LIKE u TBLPROPERTIES ('transactional' = 'false')",
+    "ALTER TABLE t SET TBLPROPERTIES ('no_auto_compaction' = '1')",
+    "ALTER TABLE t SET TBLPROPERTIES"
+    " ('compactorthreshold.hive.compactor.delta.num.threshold' = 'ten')",
+    "ALTER TABLE t SET TBLPROPERTIES"
+    " ('compactorthreshold.hive.compactor.delta.pct.threshold' = '10%')",
     "CREATE TABLE t (a int) PARTITIONED BY (m map<int,int>)",
     "CREATE TABLE t LIKE u INCLUDING ALL",
     "CREATE TABLE t LIKE u WITH SERDEPROPERTIES ('k' = 'v')",

@@ -208,7 +208,12 @@ UNSUPPORTED = [
     ("ALTER TABLE t SET TBLPROPERTIES ('numRows'='7')", 1, 1, "keep their statistics in it"),
     ("ALTER TABLE t SET TBLPROPERTIES ('a'='b', 'a'='c')", 1, 43, "'a' is there twice"),
     ("ALTER TABLE t UNSET TBLPROPERTIES ('transactional')", 1, 1, "stays one of its kind"),
-    ("CREATE TABLE t LIKE u TBLPROPERTIES ('transactional'='false')", 1, 1, "one of its kind"),
+    (
+        "CREATE TABLE t LIKE u TBLPROPERTIES ('transactional'='false')",
+        1,
+        1,
+        "Only transactional tables",
+    ),
     ("CREATE TABLE t LIKE u STORED AS ORC", 1, 21, "LIKE takes the keys, buckets, format"),
     ("CREATE DATABASE a.b", 1, 18, "Expected the end before '.'"),
     ("DROP DATABASE default CASCADE", 1, 1, "The database default cannot be dropped"),

@@ -413,7 +413,7 @@ CASES = {
     "CREATE TABLE t (a int) TBLPROPERTIES ('bucketing_version' = '2', 'a' = 'b')": CreateTableJob(
         target="db.t", columns=(ColumnSpec("a", "int"),), properties={"a": "b"}
     ),
-    "CREATE TABLE IF NOT EXISTS t LIKE other.u LOCATION '/x' TBLPROPERTIES ('a' = 'b')": (
+    "CREATE TABLE IF NOT EXISTS t LIKE other.u LOCATION '/x' TBLPROPERTIES ('transactional' = 'true', 'a' = 'b')": (
         CreateTableLikeJob(
             target="db.t",
             like="other.u",
