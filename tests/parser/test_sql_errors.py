@@ -211,7 +211,7 @@ UNSUPPORTED = [
     (
         "CREATE TABLE t LIKE u TBLPROPERTIES ('transactional'='false')",
         1,
-        1,
+        14,
         "Only transactional tables",
     ),
     ("CREATE TABLE t LIKE u STORED AS ORC", 1, 21, "LIKE takes the keys, buckets, format"),
