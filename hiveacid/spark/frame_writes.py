@@ -1,8 +1,10 @@
 """Writes of frames: the jobs of the plans of Spark's writers, and the statement of its merge."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
@@ -37,6 +39,96 @@ def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
             overwrites = str(plan.mode().name()) == "Overwrite"
             return replace(append, overwrite=overwrites, whole_table=overwrites)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A transactional table that a writer of frames shall make.
+
+    Attributes:
+        parts: The parts of its name.
+        keys: The partition keys.
+        properties: The properties, without those of the kind of table.
+        mode: The writer's mode: "create", "ignore", "replace", or "create or replace".
+    """
+
+    parts: tuple[str, ...]
+    keys: tuple[str, ...]
+    properties: Mapping[str, str]
+    mode: str
+
+    def text(self, name: str, view: str) -> str:
+        """Return the statement that makes it.
+
+        Args:
+            name: Its full name.
+            view: A temporary view with the rows.
+        """
+        exists = "IF NOT EXISTS " if self.mode == "ignore" else ""
+        keys = f" PARTITIONED BY ({', '.join(map(quoted, self.keys))})" if self.keys else ""
+        pairs = ", ".join(
+            f"{_literal(key)} = {_literal(value)}" for key, value in self.properties.items()
+        )
+        properties = f" TBLPROPERTIES ({pairs})" if pairs else ""
+        return (
+            f"CREATE TABLE {exists}{quoted(*name.split('.'))}{keys}{properties}"
+            f" AS SELECT * FROM {view}"
+        )
+
+
+def new_table_of(plan: Any) -> NewTable | None:
+    """Return the transactional table that a plan would make; None if it makes no such table.
+
+    Args:
+        plan: The plan, an object of Java.
+
+    Raises:
+        InvalidJob: It would be partitioned by something else than columns.
+    """
+    kind = _kind(plan)
+    if kind == "SaveAsV1TableCommand":
+        definition = plan.productElement(0)
+        parts = str(definition.identifier().unquotedString()).split(".")
+        properties = _pairs(definition.storage().properties())
+        keys = [str(key) for key in _elements(definition.partitionColumnNames())]
+        mode = {"Ignore": "ignore"}.get(str(plan.productElement(1).name()), "create")
+    else:
+        parts = [str(part) for part in _elements(plan.name().nameParts())]
+        properties = _pairs(plan.tableSpec().properties())
+        keys = [*map(_key, _elements(plan.partitioning()))]
+        if kind == "CreateTableAsSelect":
+            mode = "ignore" if plan.ignoreIfExists() else "create"
+        else:
+            mode = "create or replace" if plan.orCreate() else "replace"
+    is_ours = any(
+        name.lower() == "transactional" and value.lower() == "true"
+        for name, value in properties.items()
+    )
+    own = {name: value for name, value in properties.items() if name.lower() != "transactional"}
+    return NewTable(tuple(parts), tuple(keys), own, mode) if is_ours else None
+
+
+def _key(transform: Any) -> str:
+    names = [str(name) for name in transform.references()[0].fieldNames()]
+    if str(transform.name()) != "identity" or len(names) > 1:
+        raise InvalidJob(
+            f"A transactional table is not partitioned by {transform.describe()}.",
+            remedy="Partition it by a column that contains the value.",
+        )
+    return names[0]
+
+
+def _pairs(properties: Any) -> dict[str, str]:
+    pairs, iterator = {}, properties.iterator()
+    while iterator.hasNext():
+        pair = iterator.next()
+        pairs[str(pair._1())] = str(pair._2())
+    return pairs
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def rows_of(plan: Any) -> Any:

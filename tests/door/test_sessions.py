@@ -32,6 +32,8 @@ from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnInfo
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from hiveacid.spark.sql_session import AcidSession
 from tests.door.sessions import collect_garbage
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
@@ -190,7 +192,7 @@ def test_versions_are_named_in_the_syntax_of_spark(door: SparkSession, database:
 
 
 def test_sessions_have_their_own_views_databases_and_tables_of_spark(
-    door: SparkSession, spark: SparkSession, hms: EmbeddedMetastore, database: str, tmp_path: Any
+    door: SparkSession, spark: SparkSession, hms: EmbeddedMetastore, database: str
 ) -> None:
     other = hiveacid.install(spark.newSession(), hms.uri)
     for session, id in ((door, 1), (other, 2)):
@@ -198,7 +200,6 @@ def test_sessions_have_their_own_views_databases_and_tables_of_spark(
         session.sql(f"MERGE INTO {database}.t t USING mine m ON t.id = m.id"
                     " WHEN MATCHED THEN UPDATE SET v = m.v")  # fmt: skip
     assert rows(other.table(f"{database}.t").select("v")) == [("m1",), ("m2",), ("three",)]
-    door.sql(f"CREATE DATABASE {database} LOCATION '{tmp_path}'")
     door.sql(f"USE {database}")
     assert rows(door.sql("SELECT id FROM t")) == [(1,), (2,), (3,)]
     door.sql("CREATE TABLE plain (id int) USING parquet")
@@ -210,9 +211,99 @@ def test_sessions_have_their_own_views_databases_and_tables_of_spark(
     # Spark's own error.
     with pytest.raises(Py4JJavaError, match="Unexpected table relation"):
         door.sql("DELETE FROM t WHERE what = 'view'")
-    door.sql(f"DROP DATABASE {database} CASCADE")
+    door.sql("DROP TABLE plain")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.table(f"{database}.t")
+
+
+def test_databases_and_tables_are_shown_in_the_columns_of_spark(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    def shown(text: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in door.sql(text).collect()]
+
+    assert {"namespace": database} in shown("SHOW DATABASES")
+    assert shown(f"SHOW DATABASES LIKE '{database}'") == [{"namespace": database}]
+    table = {"namespace": database, "tableName": "t", "isTemporary": False}
+    assert shown(f"SHOW TABLES IN {database}") == [table]
+    door.sql(f"-- A comment\n USE {database}")
+    door.sql("CREATE TEMPORARY VIEW v AS SELECT 1 AS id")
+    assert shown("SHOW TABLES") == [
+        table,
+        {"namespace": "", "tableName": "v", "isTemporary": True},
+    ]
+    assert shown("SHOW VIEWS") == [{"namespace": "", "viewName": "v", "isTemporary": True}]
+    assert shown("SHOW PARTITIONS t") == [{"partition": "k=0"}, {"partition": "k=1"}]
+    assert shown("SHOW COLUMNS IN t") == [{"col_name": name} for name in ("id", "v", "k")]
+    assert {"key": "transactional", "value": "true"} in shown("SHOW TBLPROPERTIES t")
+    described = [tuple(row.values()) for row in shown("DESCRIBE EXTENDED t")]
+    columns = [("id", "int", None), ("v", "string", None), ("k", "int", None)]
+    assert described[:3] == columns
+    assert described[3:6] == [
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("k", "int", None),
+    ]
+    location = client.get_table(TableRef(database, "t")).location
+    assert ("Location", location, "") in described
+    assert shown("DESC t id")[1] == {"info_name": "data_type", "info_value": "int"}
+    assert shown(f"DESCRIBE DATABASE {database}")[0] == {
+        "info_name": "Name",
+        "info_value": database,
+    }
+    (statement,) = shown("SHOW CREATE TABLE t")
+    door.sql("DROP TABLE t")
+    door.sql(statement["createtab_stmt"])
+    assert [tuple(row.values()) for row in shown("DESCRIBE t")][:3] == columns
+    # A temporary view precedes the table, and Spark describes it.
+    door.sql("CREATE TEMPORARY VIEW t AS SELECT 'view' AS what")
+    assert [row["col_name"] for row in shown("DESCRIBE t")] == ["what"]
+
+
+def test_databases_are_those_of_the_metastore(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    other = f"{database}_other"
+    door.sql(f"CREATE DATABASE {other}")
+    assert other in client.get_databases()
+    door.sql(f"USE {other}")
+    door.sql("CREATE TABLE n TBLPROPERTIES ('transactional' = 'true') AS SELECT 1 AS id")
+    assert rows(door.table(f"{other}.n")) == [(1,)]
+    door.sql("USE default")
+    door.sql(f"DROP DATABASE {other} CASCADE")
+    assert other not in client.get_databases()
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        door.sql(f"USE {other}")
+
+
+def test_new_tables_are_made_of_frames(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    frame = door.sql("SELECT 1 AS id, 'x' AS day")
+    writer = frame.writeTo(f"{database}.n").tableProperty("transactional", "true")
+    writer.tableProperty("orc.compress", "ZSTD").partitionedBy(f.col("day")).create()
+    made = client.get_table(TableRef(database, "n"))
+    assert [key.name for key in made.partition_keys] == ["day"]
+    assert (made.parameters["orc.compress"], made.kind) == ("ZSTD", TableKind.FULL_ACID)
+    assert rows(door.table(f"{database}.n")) == [(1, "x")]
+    for again in (writer.createOrReplace, writer.replace):
+        with pytest.raises(AnalysisException, match="is not replaced as a whole"):
+            again()
+    with pytest.raises(AnalysisException, match="is there already"):
+        writer.create()
+    missing = frame.writeTo(f"{database}.m").tableProperty("transactional", "true")
+    with pytest.raises(AnalysisException, match="does not exist"):
+        missing.replace()
+    with pytest.raises(AnalysisException, match="not partitioned by bucket"):
+        missing.partitionedBy(f.bucket(2, "id")).create()
+    missing = frame.writeTo(f"{database}.m").tableProperty("transactional", "true")
+    missing.createOrReplace()
+    saved = frame.write.partitionBy("day").option("transactional", "true")
+    saved.saveAsTable(f"spark_catalog.{database}.s")
+    saved.mode("ignore").saveAsTable(f"{database}.s")
+    for name in ("m", "s"):
+        assert rows(door.table(f"{database}.{name}")) == [(1, "x")]
+    assert client.get_tables(database) == ["m", "n", "s", "t"]
 
 
 def test_errors_are_those_of_spark_with_the_texts_of_this_package(

@@ -45,11 +45,11 @@ public final class AcidCommand extends Scala.Command {
   }
 
   /** Returns the command that does what a plan of Spark would do with a table. */
-  static LogicalPlan of(SparkSession spark, String table, LogicalPlan plan) {
+  static LogicalPlan of(SparkSession spark, String what, String table, LogicalPlan plan) {
     return new AcidCommand(
-        "write " + table,
+        what + " " + table,
         StructType.fromDDL(Door.ask(spark, "columns").asText()),
-        () -> Door.ask(spark, "write", table, plan));
+        () -> Door.ask(spark, what, table, plan));
   }
 
   @Override
@@ -61,11 +61,18 @@ public final class AcidCommand extends Scala.Command {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
         JsonNode value = answer.get(columns.apply(at).name());
-        values[at] = value == null || value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
+        values[at] = value == null || value.isNull() ? null : cell(value);
       }
       rows.add(RowFactory.create(values));
     }
     return rows;
+  }
+
+  private static Object cell(JsonNode value) {
+    if (value.isBoolean()) {
+      return value.asBoolean();
+    }
+    return value.isNumber() ? (Object) value.asLong() : value.asText();
   }
 
   @Override

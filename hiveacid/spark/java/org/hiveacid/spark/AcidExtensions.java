@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Function1;
 import scala.runtime.BoxedUnit;
@@ -22,10 +23,15 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
   // The engine reads them in full; all others stay in this process.
   private static final Pattern FIRST_WORD =
       Pattern.compile("(?:\\s|;|--[^\\n]*|/\\*(?s:.*?)\\*/)*([A-Za-z]+).*", Pattern.DOTALL);
-  private static final Set<String> CHANGING =
+  private static final Set<String> OF_ENGINE =
       Set.of(
-          "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DROP", "FROM",
-          "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "TRUNCATE", "UPDATE", "WITH");
+          "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DESC", "DESCRIBE",
+          "DROP", "FROM", "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "SHOW", "TRUNCATE",
+          "UPDATE", "USE", "WITH");
+  private static final Pattern EXPLAINED =
+      Pattern.compile(
+          "(?:\\s|;)*EXPLAIN(?:\\s+(?:LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST))?\\s+(.*)",
+          Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
 
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -44,7 +50,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
     return BoxedUnit.UNIT;
   }
 
-  /** Returns a parser that makes commands of statements which change transactional tables. */
+  /** Returns a parser that makes commands of statements which the engine runs. */
   private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
     return (ParserInterface)
         Proxy.newProxyInstance(
@@ -58,15 +64,15 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   return method.invoke(parser, arguments);
                 }
                 if (isStatement) {
-                  Matcher text = FIRST_WORD.matcher((String) arguments[0]);
-                  if (text.matches() && CHANGING.contains(text.group(1).toUpperCase(Locale.ROOT))) {
-                    LogicalPlan command = AcidCommand.of(spark, text(arguments));
-                    if (command != null) {
-                      return command;
-                    }
+                  LogicalPlan command = command(spark, (String) arguments[0], arguments);
+                  if (command != null) {
+                    return command;
                   }
                 }
                 Object parsed = method.invoke(parser, arguments);
+                if (parsed instanceof ExplainCommand) {
+                  parsed = explained(spark, (ExplainCommand) parsed, arguments);
+                }
                 boolean precedes = precedes(spark);
                 AcidTables tables = new AcidTables(spark);
                 if (method.getName().equals("parseMultipartIdentifier")) {
@@ -83,6 +89,29 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                 throw error.getCause();
               }
             });
+  }
+
+  /** Returns the command of a statement; null if Spark runs it. */
+  private static LogicalPlan command(SparkSession spark, String text, Object[] arguments)
+      throws ReflectiveOperationException {
+    Matcher word = FIRST_WORD.matcher(text);
+    boolean isAsked =
+        word.matches() && OF_ENGINE.contains(word.group(1).toUpperCase(Locale.ROOT));
+    if (!isAsked) {
+      return null;
+    }
+    Object[] own = arguments.clone();
+    own[0] = text;
+    return AcidCommand.of(spark, text(own));
+  }
+
+  /** Returns an explanation with the command of the explained statement, which does not run. */
+  private static LogicalPlan explained(
+      SparkSession spark, ExplainCommand explain, Object[] arguments)
+      throws ReflectiveOperationException {
+    Matcher text = EXPLAINED.matcher((String) arguments[0]);
+    LogicalPlan command = text.matches() ? command(spark, text.group(1), arguments) : null;
+    return command == null ? explain : new ExplainCommand(command, explain.mode());
   }
 
   /** Returns whether the rule precedes Spark's look-up of names, after it was put there if possible. */

@@ -3,6 +3,7 @@ package org.hiveacid.spark;
 import static scala.collection.JavaConverters.mapAsJavaMap;
 import static scala.collection.JavaConverters.seqAsJavaList;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.ref.WeakReference;
 import java.util.*;
 import java.util.function.UnaryOperator;
@@ -26,6 +27,8 @@ import scala.runtime.BoxedUnit;
 /** Replaces the names of transactional tables by their rows, and writes into them by commands. */
 final class AcidTables extends Rule<LogicalPlan> {
   private static final String CATALOG = "spark_catalog";
+  private static final Set<String> MAKING =
+      Set.of("CreateTableAsSelect", "ReplaceTableAsSelect", "SaveAsV1TableCommand");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
 
   private final SparkSession spark;
@@ -251,6 +254,13 @@ final class AcidTables extends Rule<LogicalPlan> {
         table != null
             && (target instanceof HiveTableRelation
                 || Door.ask(spark, "is_transactional", table).asBoolean());
-    return isOurs ? AcidCommand.of(spark, table, plan) : null;
+    if (isOurs) {
+      return AcidCommand.of(spark, "write", table, plan);
+    }
+    if (MAKING.contains(plan.getClass().getSimpleName())) {
+      JsonNode name = Door.ask(spark, "new_table", plan);
+      return name.isNull() ? null : AcidCommand.of(spark, "create", name.asText(), plan);
+    }
+    return null;
   }
 }
