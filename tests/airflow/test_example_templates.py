@@ -82,7 +82,7 @@ def typed_params(tree: ast.Module) -> set[str]:
 
 
 def untyped(text: str, typed: set[str]) -> set[str]:
-    """What a text takes from who has triggered the run."""
+    """The parts of a text that whoever triggers a run determines."""
     environment = Environment()
     environment.filters |= dict.fromkeys(("ds", "ds_nodash", "ts", "ts_nodash"), str)
     tree = environment.parse(text)

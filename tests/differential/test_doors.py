@@ -241,7 +241,7 @@ def _answer(run_statement: Callable[[], object]) -> Answer:
     if isinstance(result, DataFrame):
         return sorted(bytes.fromhex(row[0]).decode() for row in result.collect())
     if isinstance(result, CompactReport):
-        return sorted([part.type, part.outcome] for part in result.partitions)
+        return sorted([part.type or "NULL", part.outcome] for part in result.partitions)
     reports = (
         [part.report for part in result.statements]
         if isinstance(result, ScriptReport)

@@ -76,7 +76,7 @@ def rows(frame: DataFrame) -> list[Row]:
 
 
 def figures(report: object) -> dict[str, Any]:
-    """What the report of a session has in common with the rows of the door."""
+    """The part of a report of a session that the rows of the door have, too."""
     if isinstance(report, CompactReport):
         names = ("partition", "type", "outcome", "rows", "deletes")
         parts = [{name: getattr(part, name) for name in names} for part in report.partitions]
