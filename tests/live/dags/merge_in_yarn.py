@@ -34,5 +34,6 @@ for dag_id, deferrable in (("deferred_merge", True), ("waiting_merge", False)):
                     NotMatchedInsert(values={"account": "s.account", "balance": "s.cents"}),
                 ),
                 lock_wait_seconds=600,
+                run_in="spark",
             ),
         )

@@ -80,7 +80,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                 }
                 try {
                   return isStatement && !precedes
-                      ? tables.apply((LogicalPlan) parsed)
+                      ? tables.applyBeforeAnalysis((LogicalPlan) parsed)
                       : parsed;
                 } catch (Exception error) {
                   return AcidCommand.raising(error);

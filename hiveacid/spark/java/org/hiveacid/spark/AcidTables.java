@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Function1;
+import scala.Product;
 import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
@@ -31,6 +32,9 @@ final class AcidTables extends Rule<LogicalPlan> {
       Set.of("CreateTableAsSelect", "ReplaceTableAsSelect", "SaveAsV1TableCommand");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
 
+  /** The text of a view while it is parsed, whose tables are read with those of the statement. */
+  private static final ThreadLocal<String> VIEW = new ThreadLocal<>();
+
   private final SparkSession spark;
 
   AcidTables(SparkSession spark) {
@@ -39,8 +43,12 @@ final class AcidTables extends Rule<LogicalPlan> {
 
   /** The tables of a statement: all are looked up, and read, together. */
   private static final class Statement {
-    /** Spark has one for a plan with its views and subqueries. */
-    final WeakReference<Object> analysis = new WeakReference<>(AnalysisContext.get().relationCache());
+    /** Spark has one for a plan with its views and subqueries; null before the analysis. */
+    final WeakReference<Object> analysis;
+
+    Statement(Object analysis) {
+      this.analysis = analysis == null ? null : new WeakReference<>(analysis);
+    }
 
     final Map<String, Optional<LogicalPlan>> tables = new HashMap<>();
   }
@@ -51,6 +59,19 @@ final class AcidTables extends Rule<LogicalPlan> {
     return BoxedUnit.UNIT;
   }
 
+  /** Replaces the names of a statement before its analysis, which reads those in views together. */
+  LogicalPlan applyBeforeAnalysis(LogicalPlan plan) {
+    StackWalker frames = StackWalker.getInstance();
+    boolean isOfView =
+        frames.walk(
+            calls -> calls.anyMatch(call -> call.getClassName().endsWith(".SessionCatalog")));
+    if (VIEW.get() != null || isOfView) {
+      return plan;
+    }
+    STATEMENT.set(new Statement(null));
+    return apply(plan);
+  }
+
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     LogicalPlan write = Door.isOpen(spark) ? write(plan) : plan;
@@ -59,8 +80,9 @@ final class AcidTables extends Rule<LogicalPlan> {
     }
     Statement last = STATEMENT.get();
     Object analysis = AnalysisContext.get().relationCache();
-    Statement statement =
-        last != null && last.analysis.get() == analysis ? last : new Statement();
+    boolean isSame =
+        last != null && (last.analysis == null || last.analysis.get() == analysis);
+    Statement statement = isSame ? last : new Statement(analysis);
     Set<String> names = new LinkedHashSet<>();
     List<String> namespace = seqAsJavaList(AnalysisContext.get().catalogAndNamespace());
     collect(plan, namespace, names, new HashSet<>());
@@ -98,6 +120,7 @@ final class AcidTables extends Rule<LogicalPlan> {
               @Override
               public boolean isDefinedAt(LogicalPlan node) {
                 return node instanceof UnresolvedRelation
+                    || node instanceof UnresolvedWith
                     || node instanceof RelationTimeTravel
                     || node instanceof HiveTableRelation;
               }
@@ -117,6 +140,12 @@ final class AcidTables extends Rule<LogicalPlan> {
     withTables(
         plan,
         relation -> {
+          if (relation instanceof UnresolvedWith) {
+            // Its queries are no children.
+            for (Object named : seqAsJavaList(((UnresolvedWith) relation).cteRelations())) {
+              collect((LogicalPlan) ((Product) named).productElement(1), namespace, names, views);
+            }
+          }
           String table = table(relation, namespace);
           if (table != null) {
             names.add(table);
@@ -138,10 +167,13 @@ final class AcidTables extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan parsed(SessionState state, String text) {
+    VIEW.set(text);
     try {
       return state.sqlParser().parsePlan(text);
     } catch (Exception error) {
       return Door.raise(error);
+    } finally {
+      VIEW.remove();
     }
   }
 
