@@ -29,12 +29,8 @@ class Endpoint:
                 port = parts.port
             except ValueError as error:
                 raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
-            if (
-                " " in uri
-                or not uri.isprintable()
-                or parts.scheme not in DEFAULT_PORTS
-                or not parts.hostname
-            ):
+            is_plain = all("!" <= letter != "\x7f" for letter in uri)
+            if not is_plain or parts.scheme not in DEFAULT_PORTS or not parts.hostname:
                 raise InvalidJob(
                     f"The metastore uri {uri!r} is malformed.",
                     remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",

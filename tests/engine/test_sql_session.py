@@ -1,5 +1,6 @@
 """SQL of a program, on transactional tables and on those of Spark."""
 
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -30,7 +31,7 @@ def acid(
     client: MetastoreClient,
     database: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> AcidSession:
+) -> Iterator[AcidSession]:
     """A session of a user's own, with two tables of the metastore that the environment names."""
     create(client, f"{database}.orders", {"id": "int", "status": "string"})
     create(client, f"{database}.lines", {"id": "int"}, kind=TableKind.INSERT_ONLY)
@@ -38,7 +39,8 @@ def acid(
     acid = hiveacid.session(spark.newSession())
     acid.sql(f"USE {database}")
     acid.sql("INSERT INTO orders VALUES (1, 'new'), (2, 'new'); INSERT INTO lines VALUES (2), (3)")
-    return acid
+    yield acid
+    acid.close()
 
 
 def rows(result: object) -> list[tuple[Any, ...]]:

@@ -84,6 +84,7 @@ class _Owned:
 
     table: str
     path: str
+    is_partition: bool = False
 
     def overlaps(self, path):
         shorter, longer = sorted((f"{self.path}/", f"{path}/"), key=len)
@@ -101,17 +102,17 @@ class _Run:
             self._register(table, [spot])
             for value, place in enumerate(partitions or ()):
                 table.add(f"p={value}", location=world.location(place))
-            self._register(table, partitions or ())
+            self._register(table, partitions or (), are_partitions=True)
             for _ in range(2):  # Makes write ids 1 and 2 valid for the table.
                 txn = client.open_txn("writer", "localhost", None)
                 client.allocate_write_id(txn, table.ref)
                 client.commit_txn(txn)
             self._tables.append(table)
 
-    def _register(self, table, spots):
+    def _register(self, table, spots, *, are_partitions=False):
         for spot in spots:
             path = "/".join(spot.path)
-            self._owned.append(_Owned(str(table.ref), path))
+            self._owned.append(_Owned(str(table.ref), path, are_partitions))
             folder = place_of(f"{self._world.root}/{path}")
             for name in (Delta(1, 1, 0).name, Base(2).name):
                 if not (folder / name).exists():
@@ -221,7 +222,8 @@ class _Run:
         run_ddl(self._client, RenameTableJob(target=old, new_name=new))
         table.ref = _ref(new)
         self._owned = [
-            _Owned(new, each.path) if each.table == old else each for each in self._owned
+            _Owned(new, each.path, each.is_partition) if each.table == old else each
+            for each in self._owned
         ]
 
     def _drop_partitions(self, table):
@@ -229,6 +231,9 @@ class _Run:
             self._client,
             PartitionsJob(target=str(table.ref), action="drop", partitions=_EVERY, lenient=True),
         )
+        # Outputs may now use the folders.
+        own = str(table.ref)
+        self._owned = [each for each in self._owned if each.table != own or not each.is_partition]
 
     def _clean(self, table):
         clean(

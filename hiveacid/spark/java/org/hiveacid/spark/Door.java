@@ -48,6 +48,9 @@ public final class Door {
   private static final long SECONDS_UNTIL_IDLE = 60;
   private static final long SECONDS_OF_OTHERS = 5;
   private static final int MOST_OTHERS = 10_000;
+  private static final Set<String> CHANGELESS =
+      Set.of("claim", "columns", "is_transactional", "new_table");
+  private static final int MOST_ATTEMPTS = 3;
   private static final Set<SparkSession> LISTENING =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
@@ -77,18 +80,23 @@ public final class Door {
   static JsonNode ask(SparkSession spark, String what, Object... arguments) {
     List<Object> all = new ArrayList<>(List.of(arguments));
     all.addAll(0, Arrays.asList(spark, user(spark)));
-    try {
-      String text = engine(spark).apply(what, all.toArray());
-      JsonNode answer = new ObjectMapper().readTree(text);
-      return answer.has("error")
-          ? raise(failure(answer.get("error")))
-          : answer.get("value");
-    } catch (py4j.Py4JException | IOException error) {
-      return raise(
-          new SparkException(
-              "The engine of transactional tables has ended during a statement, which may have been"
-                  + " committed. The next statement starts a new engine.",
-              error));
+    for (int attempt = 1; ; attempt++) {
+      try {
+        String text = engine(spark).apply(what, all.toArray());
+        JsonNode answer = new ObjectMapper().readTree(text);
+        return answer.has("error")
+            ? raise(failure(answer.get("error")))
+            : answer.get("value");
+      } catch (py4j.Py4JException | IOException error) {
+        // A new engine answers what changes nothing.
+        if (!CHANGELESS.contains(what) || attempt == MOST_ATTEMPTS) {
+          return raise(
+              new SparkException(
+                  "The engine of transactional tables has ended during a statement, which may have"
+                      + " been committed. The next statement starts a new engine.",
+                  error));
+        }
+      }
     }
   }
 
