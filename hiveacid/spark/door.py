@@ -275,7 +275,7 @@ class Engine:
             case "SHOW" | "DESCRIBE" | "DESC":
                 return self._claim_question(spark, acid, text)
             case "USE":
-                if not _has_hive(spark):
+                if _is_in_memory(spark):
                     self._know_database(spark, acid, text)
                 return None
         columns = _CHANGE
@@ -293,7 +293,7 @@ class Engine:
                 return None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
                 return _CHANGE if declares_transactional(parsed_statements[0]) else None
-            is_database = isinstance(step, DatabaseJob) and not _has_hive(spark)
+            is_database = isinstance(step, DatabaseJob) and _is_in_memory(spark)
             if is_database or isinstance(step, ConvertJob):
                 return _CHANGE
             if isinstance(step, CreateTableLikeJob):
@@ -313,7 +313,7 @@ class Engine:
         if (table := table_of(question)) is not None:
             is_ours = self._is_target(spark, acid, table.full_name, text)
         else:
-            is_ours = not _has_hive(spark) and is_answerable(self._client, question)
+            is_ours = _is_in_memory(spark) and is_answerable(self._client, question)
         return columns_of(question) if is_ours else None
 
     def _know_database(self, spark: Any, acid: AcidSession, text: str) -> None:
@@ -494,9 +494,11 @@ def _first_word(text: str) -> str:
     return match[1].upper() if match else ""
 
 
-def _has_hive(spark: Any) -> bool:
-    """Whether Spark itself looks for databases and tables in a metastore."""
-    return str(spark.conf().get("spark.sql.catalogImplementation")) == "hive"
+def _is_in_memory(spark: Any) -> bool:
+    """Whether a session is in Spark's own catalog, and that knows nothing of the metastore."""
+    catalog = spark.sessionState().catalogManager().currentCatalog().name()
+    kind = spark.conf().get("spark.sql.catalogImplementation")
+    return bool(catalog == _CATALOG and kind == "in-memory")
 
 
 def _full_name(parts: Sequence[str], database: str) -> str:

@@ -44,7 +44,7 @@ final class AcidTables extends Rule<LogicalPlan> {
   /** The tables of a statement: all are looked up, and read, together. */
   private static final class Statement {
     /** Spark has one for a plan with its views and subqueries; null before the analysis. */
-    final WeakReference<Object> analysis;
+    WeakReference<Object> analysis;
 
     Statement(Object analysis) {
       this.analysis = analysis == null ? null : new WeakReference<>(analysis);
@@ -69,11 +69,15 @@ final class AcidTables extends Rule<LogicalPlan> {
       return plan;
     }
     STATEMENT.set(new Statement(null));
-    return apply(plan);
+    return apply(plan, true);
   }
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
+    return apply(plan, false);
+  }
+
+  private LogicalPlan apply(LogicalPlan plan, boolean isParsed) {
     LogicalPlan write = Door.isOpen(spark) ? write(plan) : plan;
     if (write != null) {
       return write;
@@ -83,6 +87,10 @@ final class AcidTables extends Rule<LogicalPlan> {
     boolean isSame =
         last != null && (last.analysis == null || last.analysis.get() == analysis);
     Statement statement = isSame ? last : new Statement(analysis);
+    if (statement.analysis == null && !isParsed) {
+      // A later analysis must read anew, also if this one fails.
+      statement.analysis = new WeakReference<>(analysis);
+    }
     Set<String> names = new LinkedHashSet<>();
     List<String> namespace = seqAsJavaList(AnalysisContext.get().catalogAndNamespace());
     collect(plan, namespace, names, new HashSet<>());
