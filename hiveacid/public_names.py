@@ -16,7 +16,8 @@ def homes(package: str) -> dict[str, str]:
     from pkgutil import get_data
 
     # The package may be in a zip file, as it is in Spark's executors.
-    import_module(package)  # What `get_data` imports is no attribute of the package above.
+    # `get_data` would load the package without setting it as an attribute of its parent.
+    import_module(package)
     stub = ast.parse(get_data(package, "__init__.pyi") or b"")
     modules_by_name: dict[str, str] = {}
     for node in stub.body:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.fields import awaits_rendering, require_text
 from hiveacid.rules.cleaning import CONSUMER_RETENTION, PARTITIONS_DROPPED, RETENTION
+from hiveacid.rules.compaction_policy import THRESHOLD
 from hiveacid.rules.compaction_rank import READS_PROPERTY, reads_per_day
 from hiveacid.rules.schema import ColumnMapping
 from hiveacid.rules.texts import did_you_mean, parse_duration
@@ -55,7 +56,6 @@ _CHOICES: Mapping[str, Sequence[str]] = {
 # The properties of Hive and of ORC whose invalid values no engine reports before it writes or compacts,
 # each with the values that it may have, and what they are.
 _NUMBER, _TRUTH = (r"\d+", "a whole number"), ("true|false", "true or false")
-_THRESHOLD = "compactorthreshold.hive.compactor.delta."
 _OF_OTHERS: Mapping[str, tuple[str, str]] = {
     ORC_COMPRESS: (
         "none|zlib|snappy|lzo|lz4|zstd|brotli",
@@ -70,8 +70,8 @@ _OF_OTHERS: Mapping[str, tuple[str, str]] = {
     "orc.bloom.filter.fpp": (r"0?\.\d+", "a share like 0.05"),
     "no_auto_compaction": _TRUTH,
     "NO_AUTO_COMPACTION": _TRUTH,
-    f"{_THRESHOLD}num.threshold": _NUMBER,
-    f"{_THRESHOLD}pct.threshold": (r"\d*\.?\d+", "a share like 0.1"),
+    f"{THRESHOLD}num.threshold": _NUMBER,
+    f"{THRESHOLD}pct.threshold": (r"\d*\.?\d+", "a share like 0.1"),
 }
 _SETTABLE = (RETENTION, CONSUMER_RETENTION, READS_PROPERTY, *_CHOICES)
 _STATISTICS = "Engines keep their statistics in it."

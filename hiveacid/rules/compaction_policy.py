@@ -15,7 +15,7 @@ Measure = Literal["bytes", "rows"]
 Engine = Literal["trino"]
 USUAL_DELTAS = 10
 
-_THRESHOLD = "compactorthreshold.hive.compactor.delta."
+THRESHOLD = "compactorthreshold.hive.compactor.delta."
 _NO_AUTO_COMPACTION = ("no_auto_compaction", "NO_AUTO_COMPACTION")
 _QUIET_HOURS = re.compile(r"((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d)")
 
@@ -181,7 +181,7 @@ def _override(setting: T | None, of_table: T | None) -> T | None:
 
 
 def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str], T]) -> T | None:
-    key = f"{_THRESHOLD}{name}"
+    key = f"{THRESHOLD}{name}"
     if (text := parameters.get(key)) is None:
         return None
     try:

@@ -15,7 +15,7 @@ from hiveacid.parser import questions
 from hiveacid.parser.questions import Question
 from hiveacid.parser.script import statements, step_of
 from hiveacid.rules.names import TableRef
-from hiveacid.spark.java_objects import java_class, scala_object, temporary_folder
+from hiveacid.spark.java_objects import elements, java_class, scala_object, temporary_folder
 from hiveacid.tables.definitions.answers import Answer, answer
 
 _DESCRIBED = "`col_name` string,`data_type` string,`comment` string"
@@ -38,7 +38,7 @@ _OF_DATABASE: Mapping[type, str] = {
 
 
 def question_of(text: str, database: str) -> Question | None:
-    """Return the question about tables or databases that a statement asks; None if it is none.
+    """Return the question of a SHOW or DESCRIBE statement; None for any other statement.
 
     Args:
         text: The statement.
@@ -95,12 +95,12 @@ def _rows(found: Answer, question: Question, catalog: Any) -> Iterator[Sequence[
     match question:
         case questions.ShowDatabases(pattern):
             databases = {str(name) for (name,) in found.rows}
-            for own in _elements(catalog.listDatabases()):
+            for own in elements(catalog.listDatabases()):
                 databases |= {str(own)} if questions.matches(pattern, str(own)) else set()
             yield from ([name] for name in sorted(databases))
         case questions.ShowTables(database, pattern) | questions.ShowViews(database, pattern):
             yield from ([database, name, False] for (name,) in found.rows)
-            views = [str(view.table()) for view in _elements(catalog.listLocalTempViews("*"))]
+            views = [str(view.table()) for view in elements(catalog.listLocalTempViews("*"))]
             yield from (["", view, True] for view in views if questions.matches(pattern, view))
         case questions.Describe() | questions.DescribePartition():
             yield from found.rows
@@ -136,10 +136,6 @@ def _details(found: Answer) -> Iterator[tuple[object, object, object]]:
             yield from (
                 (name.replace("_", " ").title(), value, "") for name, value in values.items()
             )
-
-
-def _elements(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 # The databases of the metastore in a Spark without support for Hive

@@ -9,7 +9,7 @@ from hiveacid.errors import InvalidJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
 from hiveacid.rules.sql_names import quoted
-from hiveacid.spark.java_objects import class_of
+from hiveacid.spark.java_objects import class_of, elements
 
 # The name of the rows in the job of a write.
 ROWS = "rows"
@@ -90,12 +90,12 @@ def new_table_of(plan: Any) -> NewTable | None:
         definition = plan.productElement(0)
         parts = str(definition.identifier().unquotedString()).split(".")
         properties = _pairs(definition.storage().properties())
-        keys = [str(key) for key in _elements(definition.partitionColumnNames())]
+        keys = [str(key) for key in elements(definition.partitionColumnNames())]
         mode = {"Ignore": "ignore"}.get(str(plan.productElement(1).name()), "create")
     else:
-        parts = [str(part) for part in _elements(plan.name().nameParts())]
+        parts = [str(part) for part in elements(plan.name().nameParts())]
         properties = _pairs(plan.tableSpec().properties())
-        keys = [*map(_key, _elements(plan.partitioning()))]
+        keys = [*map(_key, elements(plan.partitioning()))]
         if kind == "CreateTableAsSelect":
             mode = "ignore" if plan.ignoreIfExists() else "create"
         else:
@@ -167,7 +167,7 @@ def merge_text(plan: Any, name: str, view: str) -> str:
             ("NOT MATCHED", plan.notMatchedActions()),
             ("NOT MATCHED BY SOURCE", plan.notMatchedBySourceActions()),
         )
-        for action in _elements(actions)
+        for action in elements(actions)
     ]
     parts = name.split(".")
     return (
@@ -176,17 +176,13 @@ def merge_text(plan: Any, name: str, view: str) -> str:
     )
 
 
-def _elements(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
-
-
 def _clause(action: Any, kind: str) -> str:
     """Return the clause of a merge that an action of Spark stands for."""
     condition = action.condition()
     when = f" AND {condition.get().sql()}" if condition.isDefined() else ""
     name = _kind(action)
     has_pairs = name in ("UpdateAction", "InsertAction")
-    assignments = _elements(action.assignments()) if has_pairs else []
+    assignments = elements(action.assignments()) if has_pairs else []
     pairs = [(pair.key().sql(), pair.value().sql()) for pair in assignments]
     change = {
         "DeleteAction": "DELETE",

@@ -77,6 +77,11 @@ def java_frame(frame: DataFrame) -> Any:
     return frame._jdf
 
 
+def elements(sequence: Any) -> list[Any]:
+    """The elements of a sequence of Scala."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
 def java_column(column: Column) -> Any:
     """The Java object of a column."""
     return column._jc
