@@ -48,18 +48,22 @@ from hiveacid.jobs.report import (
 )
 from hiveacid.jobs.sources import TableSource
 from hiveacid.jobs.stream_job import StreamJob
-from hiveacid.metastore.authorizer import acting_for
+from hiveacid.metastore.authorizer import acting_for, program_user
 from hiveacid.metastore.cancellation import cancelled_if
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
+from hiveacid.parser import questions
 from hiveacid.parser.calls import Call, read_call
-from hiveacid.parser.script import statements, step_of
+from hiveacid.parser.questions import Question, is_question
+from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.sql_tokens import is_qualified, names_in
+from hiveacid.rules.sql_names import quoted
+from hiveacid.rules.sql_tokens import is_qualified, names_in, without_catalog
+from hiveacid.spark.catalog_answers import spark_answer
 from hiveacid.spark.failures import client_error, translate, translated_spark_errors
-from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, rows_of
+from hiveacid.spark.frame_writes import ROWS, job_of, rows_of, text_of
 from hiveacid.spark.java_objects import (
     attached_context,
     java_class,
@@ -74,6 +78,8 @@ from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.session import cloned_session
 from hiveacid.spark.spark_versions import java_datasets
 from hiveacid.spark.sql_session import AcidSession
+from hiveacid.tables.definitions.answers import Answer
+from hiveacid.tables.locations import require_job_access
 
 EXTENSIONS = "org.hiveacid.spark.AcidExtensions"
 _SETTINGS = "spark.hiveacid."
@@ -254,9 +260,13 @@ class Engine:
         if (call := read_call(text)) is not None:
             return "`report` string" if call.for_program else _columns_of(from_json(call.job))
         acid = self._acid(spark)
+        text = without_catalog(text, _CATALOG)
         columns = _CHANGE
         try:
             parsed_statements = [*statements(text, acid.database, trusted=True, all_rows=True)]
+            if len(parsed_statements) == 1 and is_use(parsed_statements[0]):
+                self._let_use(spark, acid, parsed_statements[0].database)
+                return None
             if len(parsed_statements) != 1 or is_of_spark(parsed_statements[0]):
                 return None
             step = step_of(parsed_statements[0])
@@ -266,7 +276,8 @@ class Engine:
             names = [] if target is None else [_full_name(target, acid.database)]
         else:
             if not isinstance(step, ScriptedJob):
-                return None
+                is_answered = self._is_answered(spark, acid, step, text)
+                return _columns_of_answer(self._answer(acid, step)) if is_answered else None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
                 return _CHANGE if declares_transactional(parsed_statements[0]) else None
             if isinstance(step, ConvertJob):
@@ -292,6 +303,46 @@ class Engine:
             return not catalogs.isCatalogRegistered(ref.database)
         return not spark.sessionState().catalog().getTempView(ref.name).isDefined()
 
+    def _is_answered(self, spark: Any, acid: AcidSession, question: Question, text: str) -> bool:
+        """Whether a question is one about the metastore that Spark itself cannot answer."""
+        match question:
+            case questions.ShowTransactions() | questions.ShowLocks() | questions.ShowCompactions():
+                return True
+            case questions.ShowCreateTable(table):
+                return self._is_target(spark, acid, table.full_name, text)
+        if not _needs_answers(spark):
+            return False
+        match question:
+            case questions.ShowDatabases():
+                return True
+            case (
+                questions.ShowTables(database)
+                | questions.ShowViews(database)
+                | questions.DescribeDatabase(database)
+            ):
+                return database in self._client.get_databases()
+            case questions.ShowHistory() | questions.DescribeDetail():
+                return False
+        ref = getattr(question, "table", None)
+        return isinstance(ref, TableRef) and self._is_target(spark, acid, ref.full_name, text)
+
+    def _answer(self, acid: AcidSession, question: Question) -> Answer:
+        require_job_access(self._client, program_user(), question)
+        return spark_answer(acid.spark, self._client, question)
+
+    def _let_use(self, spark: Any, acid: AcidSession, database: str) -> None:
+        """Let Spark know a database of the metastore, in memory, before a session uses it."""
+        catalogs = spark.sessionState().catalogManager()
+        if (
+            not _needs_answers(spark)
+            or catalogs.isCatalogRegistered(database)
+            or spark.sessionState().catalog().databaseExists(database)
+            or database not in self._client.get_databases()
+        ):
+            return
+        require_job_access(self._client, program_user(), questions.DescribeDatabase(database))
+        acid.spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+
     def run(self, spark: Any, text: str, thread: Any) -> list[dict[str, Any]]:
         """Run a statement that was claimed, and return the rows of its report.
 
@@ -303,6 +354,13 @@ class Engine:
         acid = self._acid(spark)
         call = read_call(text)
         if call is None:
+            text = without_catalog(text, _CATALOG)
+            (statement,) = statements(text, acid.database, trusted=True, all_rows=True)
+            if is_question(statement):
+                question = step_of(statement)
+                assert not isinstance(question, ScriptedJob)
+                told = self._answer(acid, question)
+                return [dict(zip(told.columns, row, strict=True)) for row in told.rows]
             return _rows(_report_of(acid.sql(text)))
         report = _report_of_call(acid, call, _Cancellation(thread))
         if call.for_program:
@@ -355,16 +413,18 @@ class Engine:
     def write(self, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
         """Do what a plan of Spark would do with a table, and return the rows of the report."""
         acid = self._acid(spark)
-        job = None if is_merge(plan) else job_of(plan, name)
-        if job is None and not is_merge(plan):
+        job = job_of(plan, name, acid.is_transactional(name))
+        view = f"{own_column('source')}_{next(self._numbers)}"
+        text = text_of(plan, name, view) if job is None else None
+        if job is None and text is None:
             self.refuse_access(spark, name)
         rows = DataFrame(java_datasets(acid.spark).ofRows(spark, rows_of(plan)), acid.spark)
-        if job is not None:
+        if text is None:
+            assert job is not None
             return _rows(acid.change(job, {ROWS: rows}))
-        view = f"{own_column('source')}_{next(self._numbers)}"
         rows.createOrReplaceTempView(view)
         try:
-            return _rows(_report_of(acid.sql(merge_text(plan, name, view))))
+            return _rows(_report_of(acid.sql(text)))
         finally:
             acid.spark.catalog.dropTempView(view)
 
@@ -407,6 +467,19 @@ def _as_of(spark: SparkSession, text: str) -> str | None:
     if row[0] is None:
         raise InvalidJob(f"{text} is no time.")
     return (_EPOCH + timedelta(microseconds=row[0])).isoformat()
+
+
+def _needs_answers(spark: Any) -> bool:
+    """Whether Spark's own catalog, in which a session is, knows nothing of the metastore."""
+    catalogs = spark.sessionState().catalogManager()
+    kind = spark.conf().get("spark.sql.catalogImplementation")
+    return bool(kind == "in-memory" and catalogs.currentCatalog().name() == _CATALOG)
+
+
+def _columns_of_answer(told: Answer) -> str:
+    # Spark's own answers have texts, too.
+    kinds = {"isTemporary": "boolean"}
+    return ",".join(f"`{name}` {kinds.get(name, 'string')}" for name in told.columns)
 
 
 def _full_name(parts: Sequence[str], database: str) -> str:

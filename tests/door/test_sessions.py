@@ -32,6 +32,8 @@ from hiveacid.jobs.stage_jobs import StageJob
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from hiveacid.metastore.thrift.answers import TxnInfo
+from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from hiveacid.spark.sql_session import AcidSession
 from tests.door.sessions import collect_garbage
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
@@ -174,6 +176,131 @@ def test_frames_are_appended_and_replace_partitions(door: SparkSession, database
         evolving.whenMatched().delete().merge()
     new.limit(1).write.mode("overwrite").saveAsTable(name)
     assert rows(door.table(name)) == [(8, "new", 2)]
+
+
+def test_new_tables_of_frames_are_transactional_by_their_property(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    frame = door.range(2).selectExpr("int(id) AS id", "'it''s' AS v", "int(id % 2) AS k")
+    writer = frame.writeTo(f"{database}.w").tableProperty("transactional", "true")
+    writer.using("orc").tableProperty("note", "it's").partitionedBy(f.col("k")).create()
+    table = client.get_table(TableRef(database, "w"))
+    assert [key.name for key in table.partition_keys] == ["k"]
+    assert (table.kind, table.parameters["note"]) == (TableKind.FULL_ACID, "it's")
+    with pytest.raises(AnalysisException, match="is there already"):
+        writer.create()
+    frame.limit(1).writeTo(f"{database}.w").append()
+    assert len(rows(door.table(f"{database}.w"))) == 3
+    for replace_rows in (writer.replace, writer.createOrReplace):
+        replace_rows()
+        assert rows(door.table(f"{database}.w")) == [(0, "it's", 0), (1, "it's", 1)]
+    frame.writeTo(f"spark_catalog.{database}.n").tableProperty(
+        "transactional", "true"
+    ).createOrReplace()
+    with pytest.raises(AnalysisException, match="partitioned by columns"):
+        frame.writeTo(f"{database}.b").tableProperty("transactional", "true").partitionedBy(
+            f.bucket(2, "id")
+        ).create()
+    saved = frame.write.option("transactional", "true")
+    saved.partitionBy("k").saveAsTable(f"{database}.s")
+    saved.mode("ignore").saveAsTable(f"{database}.s")
+    saved.mode("append").saveAsTable(f"{database}.s")
+    assert [row[2] for row in rows(door.table(f"{database}.s"))] == [0, 0, 1, 1]
+    door.sql(
+        f"CREATE TABLE {database}.q USING orc TBLPROPERTIES ('transactional' = 'true')"
+        " AS WITH c AS (VALUES (1), (2)) SELECT count(*) AS n FROM c"
+    )
+    assert rows(door.table(f"{database}.q")) == [(2,)]
+    assert client.get_tables(database) == ["n", "q", "s", "t", "w"]
+
+
+def test_the_catalog_of_spark_may_be_named(door: SparkSession, database: str) -> None:
+    name = f"SPARK_CATALOG . `{database}`.t"
+    door.sql(f"INSERT INTO {name} SELECT 4, 'spark_catalog.d', k FROM {name} WHERE id = 3")
+    door.sql(f"DELETE FROM {name} WHERE id < 3 -- of {name}")
+    door.table(f"spark_catalog.{database}.t").writeTo(f"spark_catalog.{database}.t").append()
+    assert rows(door.sql(f"SELECT id, v FROM {name}")) == [
+        *[(3, "three")] * 2, *[(4, "spark_catalog.d")] * 2
+    ]  # fmt: skip
+    statement = f"ALTER TABLE spark_catalog.{database}.t FROBNICATE x"
+    column = statement.index("FROBNICATE") + 1
+    with pytest.raises(AnalysisException, match=f"Line 1, column {column}"):
+        door.sql(statement)
+
+
+EXPLAINED = ("", " EXTENDED", " FORMATTED", " COST")
+
+
+def test_an_explanation_runs_nothing(door: SparkSession, database: str) -> None:
+    for mode in EXPLAINED:
+        for statement in (
+            f"DELETE FROM {database}.t WHERE id = 1",
+            f"DROP TABLE {database}.t",
+            f"MERGE INTO {database}.t t USING {database}.t s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            f"INSERT INTO {database}.t {ROWS}",
+        ):
+            ((plan,),) = rows(door.sql(f"/* why? */ explain{mode}\n{statement}"))
+            assert f"AcidCommand {statement}" in plan or mode == " FORMATTED", plan
+            assert "Error" not in plan
+    ((plan,),) = rows(door.sql(f"EXPLAIN SELECT * FROM {database}.t"))
+    assert "FileScan hiveacid" in plan
+    assert len(rows(door.table(f"{database}.t"))) == 3
+
+
+def test_questions_about_the_metastore_are_answered_as_by_spark(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    name = f"{database}.t"
+    door.sql(f"COMMENT ON TABLE {name} IS 'a note'")
+    session = AcidSession(door, client)
+    session.sql(f"CREATE VIEW {database}.w AS SELECT id FROM {name}")
+    keys = [("# Partition Information", "", ""), ("k", "int", "")]
+    columns = [("id", "int", None), ("v", "string", None), ("k", "int", None), *keys]
+
+    def asked(text: str) -> list[Row]:
+        return [tuple(row) for row in door.sql(text).collect()]
+
+    assert {("default",), (database,)} <= {*asked("SHOW DATABASES")}
+    assert asked(f"SHOW DATABASES LIKE '{database}'") == [(database,)]
+    assert asked(f"SHOW TABLES IN {database}") == [(database, "t", False), (database, "w", False)]
+    assert asked(f"SHOW TABLES FROM spark_catalog.{database} LIKE 't*'") == [(database, "t", False)]
+    assert asked(f"SHOW VIEWS IN {database}") == [(database, "w", False)]
+    assert asked(f"SHOW PARTITIONS {name}") == [("k=0",), ("k=1",)]
+    assert asked(f"SHOW PARTITIONS {name} PARTITION (k = 1)") == [("k=1",)]
+    assert asked(f"SHOW COLUMNS IN {name}") == [("id",), ("v",), ("k",)]
+    assert ("comment", "a note") in asked(f"SHOW TBLPROPERTIES {name}")
+    assert asked(f"DESCRIBE {name}") == columns
+    assert asked(f"desc table spark_catalog.{name}") == columns
+    extended = asked(f"DESCRIBE EXTENDED {name}")
+    assert extended[: len(columns)] == columns
+    assert {("# Detailed Table Information", "", ""), ("kind", "full_acid", "")} <= {*extended}
+    assert ("Namespace Name", database) in asked(f"DESCRIBE DATABASE {database}")
+    ((definition,),) = asked(f"SHOW CREATE TABLE {name}")
+    door.sql(f"DROP TABLE {name}")
+    door.sql(definition)
+    assert asked(f"DESCRIBE {name}") == columns
+    assert door.sql("SHOW LOCKS").columns[0] == "lockid"
+
+
+def test_a_database_of_the_metastore_is_used(
+    door: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    door.sql(f"USE spark_catalog.{database}")
+    assert door.catalog.currentDatabase() == database
+    door.sql("UPDATE t SET v = 'used' WHERE id = 1")
+    door.sql("CREATE TEMPORARY VIEW mine AS SELECT v FROM t WHERE id = 1")
+    assert rows(door.sql("SELECT * FROM mine")) == [("used",)]
+    door.sql("CREATE TABLE plain USING parquet AS SELECT id FROM t")
+    shown = [tuple(row) for row in door.sql("SHOW TABLES").collect()]
+    assert shown == [("", "mine", True), (database, "plain", False), (database, "t", False)]
+    # Spark's own answers about its own tables.
+    assert rows(door.sql("DESCRIBE plain")) == [("id", "int", None)]
+    assert rows(door.sql("DESCRIBE mine")) == [("v", "string", None)]
+    door.sql("USE default")
+    door.sql(f"DROP DATABASE {database} CASCADE")
+    assert client.get_tables(database) == ["t"]
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        door.sql("USE nowhere")
 
 
 def test_versions_are_named_in_the_syntax_of_spark(door: SparkSession, database: str) -> None:

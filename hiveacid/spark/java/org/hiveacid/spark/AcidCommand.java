@@ -60,8 +60,11 @@ public final class AcidCommand extends Scala.Command {
     for (JsonNode answer : answers) {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
-        JsonNode value = answer.get(columns.apply(at).name());
-        values[at] = value == null || value.isNull() ? null : value.isNumber() ? value.asLong() : value.asText();
+        JsonNode value = answer.path(columns.apply(at).name());
+        values[at] =
+            value.isNumber()
+                ? (Object) value.asLong()
+                : value.isBoolean() ? (Object) value.asBoolean() : value.asText(null);
       }
       rows.add(RowFactory.create(values));
     }

@@ -13,6 +13,8 @@ import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ExplainMode$;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Function1;
 import scala.runtime.BoxedUnit;
@@ -22,10 +24,15 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
   // The engine reads them in full; all others stay in this process.
   private static final Pattern FIRST_WORD =
       Pattern.compile("(?:\\s|;|--[^\\n]*|/\\*(?s:.*?)\\*/)*([A-Za-z]+).*", Pattern.DOTALL);
-  private static final Set<String> CHANGING =
+  private static final Set<String> CLAIMED =
       Set.of(
-          "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DROP", "FROM",
-          "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "TRUNCATE", "UPDATE", "WITH");
+          "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DESC", "DESCRIBE",
+          "DROP", "FROM", "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "SHOW", "TRUNCATE",
+          "UPDATE", "USE", "WITH");
+  private static final Pattern EXPLAIN =
+      Pattern.compile(
+          ".*?\\bEXPLAIN(?:\\s+(EXTENDED|CODEGEN|COST|FORMATTED))?\\s(.*)",
+          Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
 
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -44,7 +51,7 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
     return BoxedUnit.UNIT;
   }
 
-  /** Returns a parser that makes commands of statements which change transactional tables. */
+  /** Returns a parser that makes commands of statements about transactional tables. */
   private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
     return (ParserInterface)
         Proxy.newProxyInstance(
@@ -58,12 +65,9 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   return method.invoke(parser, arguments);
                 }
                 if (isStatement) {
-                  Matcher text = FIRST_WORD.matcher((String) arguments[0]);
-                  if (text.matches() && CHANGING.contains(text.group(1).toUpperCase(Locale.ROOT))) {
-                    LogicalPlan command = AcidCommand.of(spark, text(arguments));
-                    if (command != null) {
-                      return command;
-                    }
+                  LogicalPlan command = command(spark, arguments);
+                  if (command != null) {
+                    return command;
                   }
                 }
                 Object parsed = method.invoke(parser, arguments);
@@ -83,6 +87,32 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                 throw error.getCause();
               }
             });
+  }
+
+  /** Returns the command of a statement, or its explanation; null if the statement is one of Spark. */
+  private static LogicalPlan command(SparkSession spark, Object[] arguments)
+      throws ReflectiveOperationException {
+    String first = firstWord((String) arguments[0]);
+    if (CLAIMED.contains(first)) {
+      return AcidCommand.of(spark, text(arguments));
+    }
+    if (!first.equals("EXPLAIN")) {
+      return null;
+    }
+    Matcher explained = EXPLAIN.matcher(text(arguments));
+    LogicalPlan command =
+        explained.matches() && CLAIMED.contains(firstWord(explained.group(2)))
+            ? AcidCommand.of(spark, explained.group(2))
+            : null;
+    String mode = command == null ? null : Objects.requireNonNullElse(explained.group(1), "simple");
+    return command == null
+        ? null
+        : new ExplainCommand(command, ExplainMode$.MODULE$.fromString(mode));
+  }
+
+  private static String firstWord(String text) {
+    Matcher words = FIRST_WORD.matcher(text);
+    return words.matches() ? words.group(1).toUpperCase(Locale.ROOT) : "";
   }
 
   /** Returns whether the rule precedes Spark's look-up of names, after it was put there if possible. */

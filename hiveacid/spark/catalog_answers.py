@@ -1,0 +1,88 @@
+"""Answers of the metastore to SHOW and DESCRIBE, with the columns of Spark.
+
+Clients know tables by these columns, as drivers of databases for SQLAlchemy and dbt do.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from hiveacid.metastore.client import MetastoreClient
+from hiveacid.parser import questions
+from hiveacid.parser.questions import Question, matches
+from hiveacid.spark.java_objects import elements, java_session
+from hiveacid.tables.definitions.answers import Answer, Cell, answer
+
+_COLUMNS = ("col_name", "data_type", "comment")
+_NAMES: dict[type[object], tuple[str, ...]] = {
+    questions.ShowDatabases: ("namespace",),
+    questions.ShowTables: ("namespace", "tableName", "isTemporary"),
+    questions.ShowViews: ("namespace", "viewName", "isTemporary"),
+    questions.ShowColumns: ("col_name",),
+    questions.ShowProperties: ("key", "value"),
+    questions.DescribeDatabase: ("info_name", "info_value"),
+}
+_HEADINGS = {
+    "partition": "# Partition Information",
+    "table": "# Detailed Table Information",
+}
+
+
+def spark_answer(spark: SparkSession, client: MetastoreClient, question: Question) -> Answer:
+    """Answer a question, of names also with those that only Spark knows.
+
+    Args:
+        spark: The session.
+        client: The metastore.
+        question: The question.
+
+    Raises:
+        TableNotFound: The table or the database does not exist.
+    """
+    told = answer(client, question)
+    names = _NAMES.get(type(question), told.columns)
+    catalog = java_session(spark).sessionState().catalog()
+    match question:
+        case questions.ShowDatabases(pattern):
+            own = {str(name) for name in elements(catalog.listDatabases())}
+            known = {str(name) for (name,) in told.rows}
+            shown = {name for name in own if matches(pattern, name)} | known
+            return Answer(names, [(name,) for name in sorted(shown)])
+        case questions.ShowTables(database, pattern):
+            found = {(database, str(name), False) for (name,) in told.rows}
+            if catalog.databaseExists(database):
+                found |= set(_tables(catalog.listTables(database), pattern))
+            return Answer(names, sorted(found))
+        case questions.ShowViews(database, pattern):
+            found = {(database, str(name), False) for (name,) in told.rows}
+            if catalog.databaseExists(database):
+                found |= set(_tables(catalog.listViews(database, "*"), pattern))
+            return Answer(names, sorted(found))
+        case questions.DescribeDatabase():
+            titles = ("Namespace Name", "Comment", "Location", "Managed Location", "Owner")
+            described = [*zip(titles, told.rows[0], strict=True)]
+            return Answer(
+                names, [("Catalog Name", "spark_catalog"), *described, *_details(told, 2)]
+            )
+    return Answer(names, [*told.rows, *_details(told, len(names))])
+
+
+def _tables(tables: Any, pattern: str | None) -> Iterator[tuple[str, str, bool]]:
+    for table in elements(tables):
+        database, name = table.database(), str(table.table())
+        if matches(pattern, name):
+            # A temporary view has no database.
+            is_known = database.isDefined()
+            yield (str(database.get()) if is_known else "", name, not is_known)
+
+
+def _details(told: Answer, width: int) -> Iterator[tuple[Cell, ...]]:
+    for topic, values in told.details.items():
+        yield _padded((_HEADINGS.get(topic, f"# {topic.capitalize()}"),), width)
+        for name, value in values.items():
+            yield _padded((name, None if value is None else str(value)), width)
+
+
+def _padded(row: Sequence[Cell], width: int) -> tuple[Cell, ...]:
+    return (*row, *[""] * width)[:width]
