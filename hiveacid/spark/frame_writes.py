@@ -34,7 +34,10 @@ def job_of(plan: Any, name: str, exists: bool) -> InsertJob | TransactionJob | N
             delete = DeleteJob(target=name, where=str(plan.deleteExpr().sql()))
             append = replace(append, by_position=not plan.isByName())
             return TransactionJob(target=name, statements=[delete, append])
-        case "SaveAsV1TableCommand" if exists and _mode(plan) in ("Append", "Overwrite"):
+        case "SaveAsV1TableCommand" | "CreateTable" if exists and _mode(plan) in (
+            "Append",
+            "Overwrite",
+        ):
             overwrites = _mode(plan) == "Overwrite"
             return replace(append, overwrite=overwrites, whole_table=overwrites)
         case "ReplaceTableAsSelect" if exists or not plan.orCreate():

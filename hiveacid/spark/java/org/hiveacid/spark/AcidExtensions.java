@@ -10,6 +10,7 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -58,9 +59,9 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
             AcidExtensions.class.getClassLoader(),
             new Class<?>[] {ParserInterface.class},
             (self, method, arguments) -> {
+              // Each version has more methods than the one before.
+              boolean isStatement = method.getName().startsWith("parsePlan");
               try {
-                // Each version has more methods than the one before.
-                boolean isStatement = method.getName().startsWith("parsePlan");
                 if (!Door.isOpen(spark)) {
                   return method.invoke(parser, arguments);
                 }
@@ -84,7 +85,16 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   return AcidCommand.raising(error);
                 }
               } catch (InvocationTargetException error) {
-                throw error.getCause();
+                Throwable cause = error.getCause();
+                // Java's proxies may not throw what Scala does: errors in scripts are no ParseException.
+                boolean isPossible =
+                    cause instanceof RuntimeException
+                        || cause instanceof Error
+                        || cause instanceof ParseException;
+                if (isStatement && !isPossible) {
+                  return AcidCommand.raising((Exception) cause);
+                }
+                throw cause;
               }
             });
   }
