@@ -72,7 +72,7 @@ def text_of(plan: Any, name: str, view: str) -> str | None:
             definition = plan.tableSpec()
             form, properties = definition.provider(), _pairs(definition.properties())
             accepts = _kind(plan) == "CreateTableAsSelect" and plan.ignoreIfExists()
-            location = definition.location()
+            buckets, location = None, definition.location()
         case "SaveAsV1TableCommand" | "CreateTable":
             definition = plan.tableDesc()
             keys = [str(key) for key in elements(definition.partitionColumnNames())]
@@ -80,13 +80,18 @@ def text_of(plan: Any, name: str, view: str) -> str | None:
             # Spark gives each table a format, also without one in the program.
             form, properties = None, {**options, **_pairs(definition.properties())}
             accepts = _mode(plan) == "Ignore"
-            location = definition.storage().locationUri()
+            buckets, location = definition.bucketSpec(), definition.storage().locationUri()
         case _:
             return None
     clauses = ["IF NOT EXISTS"] * accepts
     clauses.append(quoted(*name.split(".")))
     if keys:
         clauses.append(f"PARTITIONED BY ({', '.join(map(quoted, keys))})")
+    if buckets is not None and buckets.isDefined():
+        columns = ", ".join(
+            quoted(str(name)) for name in elements(buckets.get().bucketColumnNames())
+        )
+        clauses.append(f"CLUSTERED BY ({columns}) INTO {buckets.get().numBuckets()} BUCKETS")
     if form is not None and form.isDefined() and form.get().lower() != "hive":
         clauses.append(f"STORED AS {form.get().upper()}")
     if location.isDefined():

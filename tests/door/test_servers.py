@@ -156,7 +156,7 @@ def test_sqlalchemy_finds_changes_and_reads_tables(server: Server, database: str
     answer = by_sqlalchemy(server, "anna", database)
     assert "HIVE_ACID_UNKNOWN_COLUMN" in answer.pop("error")
     assert answer == {
-        "tables": ["t"],
+        "exists": True,
         "columns": ["id", "v"],
         "reflected": ["id", "v"],
         "merged": 1,
