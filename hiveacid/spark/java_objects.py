@@ -56,6 +56,14 @@ def java_class(spark: SparkSession, name: str) -> Any:
     return getattr(spark._jvm, name)
 
 
+def elements(collection: Any) -> list[Any]:
+    """Return the elements of a collection of Scala."""
+    iterator, found = collection.iterator(), []
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
+
+
 def scala_object(spark: SparkSession, name: str) -> Any:
     """An object of Scala by its full name."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")

@@ -15,6 +15,7 @@ from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockTy
 from tests.door import servers
 from tests.door.jdbc import Jdbc
 from tests.door.servers import CONNECT, REFUSED, THRIFT, Server, by_beeline, by_connect
+from tests.door.sqlalchemy_client import by_sqlalchemy
 from tests.engine.acid_tables import create, left_behind
 
 # Spark's own client of the metastore cannot speak to version 4.
@@ -148,6 +149,19 @@ def test_clients_change_and_read_tables_as_their_users(
         # Other plans of Connect are never run, and end with the next collection of garbage.
         eventually("all reads have ended", lambda: left_behind(client) == [])
     assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("server", [THRIFT], indirect=True)
+def test_sqlalchemy_finds_changes_and_reads_tables(server: Server, database: str) -> None:
+    answer = by_sqlalchemy(server, "anna", database)
+    assert "HIVE_ACID_UNKNOWN_COLUMN" in answer.pop("error")
+    assert answer == {
+        "exists": True,
+        "columns": ["id", "v"],
+        "reflected": ["id", "v"],
+        "merged": 1,
+        "rows": [[1, "it's"], [2, "new"]],
+    }
 
 
 def cancelled_by_jdbc(server: Server, text: str, is_running: Callable[[], None]) -> str:

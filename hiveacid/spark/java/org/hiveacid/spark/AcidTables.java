@@ -3,16 +3,15 @@ package org.hiveacid.spark;
 import static scala.collection.JavaConverters.mapAsJavaMap;
 import static scala.collection.JavaConverters.seqAsJavaList;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.ref.WeakReference;
 import java.util.*;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
-import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -21,19 +20,19 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Function1;
-import scala.Product;
+import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /** Replaces the names of transactional tables by their rows, and writes into them by commands. */
 final class AcidTables extends Rule<LogicalPlan> {
   private static final String CATALOG = "spark_catalog";
-  private static final Set<String> MAKING =
-      Set.of("CreateTableAsSelect", "ReplaceTableAsSelect", "SaveAsV1TableCommand");
+  // Of Spark 4 and 3.5.
+  private static final Set<String> SAVES =
+      Set.of(
+          "org.apache.spark.sql.execution.command.SaveAsV1TableCommand",
+          "org.apache.spark.sql.execution.datasources.CreateTable");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
-
-  /** The text of a view while it is parsed, whose tables are read with those of the statement. */
-  private static final ThreadLocal<String> VIEW = new ThreadLocal<>();
 
   private final SparkSession spark;
 
@@ -43,12 +42,8 @@ final class AcidTables extends Rule<LogicalPlan> {
 
   /** The tables of a statement: all are looked up, and read, together. */
   private static final class Statement {
-    /** Spark has one for a plan with its views and subqueries; null before the analysis. */
-    final WeakReference<Object> analysis;
-
-    Statement(Object analysis) {
-      this.analysis = analysis == null ? null : new WeakReference<>(analysis);
-    }
+    /** Spark has one for a plan with its views and subqueries. */
+    final WeakReference<Object> analysis = new WeakReference<>(AnalysisContext.get().relationCache());
 
     final Map<String, Optional<LogicalPlan>> tables = new HashMap<>();
   }
@@ -59,19 +54,6 @@ final class AcidTables extends Rule<LogicalPlan> {
     return BoxedUnit.UNIT;
   }
 
-  /** Replaces the names of a statement before its analysis, which reads those in views together. */
-  LogicalPlan applyBeforeAnalysis(LogicalPlan plan) {
-    StackWalker frames = StackWalker.getInstance();
-    boolean isOfView =
-        frames.walk(
-            calls -> calls.anyMatch(call -> call.getClassName().endsWith(".SessionCatalog")));
-    if (VIEW.get() != null || isOfView) {
-      return plan;
-    }
-    STATEMENT.set(new Statement(null));
-    return apply(plan);
-  }
-
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     LogicalPlan write = Door.isOpen(spark) ? write(plan) : plan;
@@ -80,9 +62,8 @@ final class AcidTables extends Rule<LogicalPlan> {
     }
     Statement last = STATEMENT.get();
     Object analysis = AnalysisContext.get().relationCache();
-    boolean isSame =
-        last != null && (last.analysis == null || last.analysis.get() == analysis);
-    Statement statement = isSame ? last : new Statement(analysis);
+    Statement statement =
+        last != null && last.analysis.get() == analysis ? last : new Statement();
     Set<String> names = new LinkedHashSet<>();
     List<String> namespace = seqAsJavaList(AnalysisContext.get().catalogAndNamespace());
     collect(plan, namespace, names, new HashSet<>());
@@ -120,7 +101,6 @@ final class AcidTables extends Rule<LogicalPlan> {
               @Override
               public boolean isDefinedAt(LogicalPlan node) {
                 return node instanceof UnresolvedRelation
-                    || node instanceof UnresolvedWith
                     || node instanceof RelationTimeTravel
                     || node instanceof HiveTableRelation;
               }
@@ -140,12 +120,6 @@ final class AcidTables extends Rule<LogicalPlan> {
     withTables(
         plan,
         relation -> {
-          if (relation instanceof UnresolvedWith) {
-            // Its queries are no children.
-            for (Object named : seqAsJavaList(((UnresolvedWith) relation).cteRelations())) {
-              collect((LogicalPlan) ((Product) named).productElement(1), namespace, names, views);
-            }
-          }
           String table = table(relation, namespace);
           if (table != null) {
             names.add(table);
@@ -167,13 +141,10 @@ final class AcidTables extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan parsed(SessionState state, String text) {
-    VIEW.set(text);
     try {
       return state.sqlParser().parsePlan(text);
     } catch (Exception error) {
       return Door.raise(error);
-    } finally {
-      VIEW.remove();
     }
   }
 
@@ -220,17 +191,21 @@ final class AcidTables extends Rule<LogicalPlan> {
 
   /** Returns the name of a table that Spark has found in the metastore, if it is transactional. */
   private static String transactional(CatalogTable table) {
-    boolean isTransactional =
-        mapAsJavaMap(table.properties()).entrySet().stream()
-            .anyMatch(
-                property ->
-                    property.getKey().equalsIgnoreCase("transactional")
-                        && property.getValue().equalsIgnoreCase("true"));
+    boolean isTransactional = isTransactional(table.properties());
     String name = table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT);
     if (isTransactional) {
       Door.forgetOther(name);
     }
     return isTransactional ? name : null;
+  }
+
+  private static boolean isTransactional(
+      scala.collection.immutable.Map<String, String> properties) {
+    return mapAsJavaMap(properties).entrySet().stream()
+        .anyMatch(
+            property ->
+                property.getKey().equalsIgnoreCase("transactional")
+                    && property.getValue().equalsIgnoreCase("true"));
   }
 
   /**
@@ -266,33 +241,36 @@ final class AcidTables extends Rule<LogicalPlan> {
   private LogicalPlan write(LogicalPlan plan) {
     LogicalPlan target = null;
     String table = null;
+    boolean creates = false;
     if (plan instanceof InsertIntoStatement) {
       target = ((InsertIntoStatement) plan).table();
     } else if (plan instanceof V2WriteCommand) {
       target = (LogicalPlan) ((V2WriteCommand) plan).table();
     } else if (plan instanceof MergeIntoTable) {
       target = ((MergeIntoTable) plan).targetTable();
-    } else if (plan.getClass().getSimpleName().equals("SaveAsV1TableCommand")) {
-      // Spark 3.5 has no such class.
-      TableIdentifier name = ((CatalogTable) plan.productElement(0)).identifier();
+    } else if (plan instanceof V2CreateTableAsSelectPlan) {
+      LogicalPlan name = ((V2CreateTableAsSelectPlan) plan).name();
+      boolean isNamed = name instanceof UnresolvedIdentifier;
+      table = isNamed ? table(Scala.list(name.productElement(0)), List.of()) : null;
+      creates = isTransactional(((TableSpecBase) plan.productElement(3)).properties());
+    } else if (SAVES.contains(plan.getClass().getName())) {
+      CatalogTable saved = (CatalogTable) plan.productElement(0);
       Object mode = plan.productElement(1);
-      boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite;
-      table = isChange ? table(List.of(name.unquotedString().split("\\.")), List.of()) : null;
+      creates =
+          isTransactional(saved.storage().properties()) || isTransactional(saved.properties());
+      boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite || creates;
+      boolean isOfRows = isChange && plan.productElement(2) != Option.empty();
+      List<String> name = List.of(saved.identifier().unquotedString().split("\\."));
+      table = isOfRows ? table(name, List.of()) : null;
     }
     if (target instanceof UnresolvedRelation || target instanceof HiveTableRelation) {
       table = table(target, List.of());
     }
     boolean isOurs =
         table != null
-            && (target instanceof HiveTableRelation
+            && (creates
+                || target instanceof HiveTableRelation
                 || Door.ask(spark, "is_transactional", table).asBoolean());
-    if (isOurs) {
-      return AcidCommand.of(spark, "write", table, plan);
-    }
-    if (MAKING.contains(plan.getClass().getSimpleName())) {
-      JsonNode name = Door.ask(spark, "new_table", plan);
-      return name.isNull() ? null : AcidCommand.of(spark, "create", name.asText(), plan);
-    }
-    return null;
+    return isOurs ? AcidCommand.of(spark, table, plan) : null;
   }
 }
