@@ -17,6 +17,7 @@ from tests.door.jdbc import Jdbc
 from tests.door.servers import CONNECT, REFUSED, THRIFT, Server, by_beeline, by_connect
 from tests.door.sqlalchemy_client import by_sqlalchemy
 from tests.engine.acid_tables import create, left_behind
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 # Spark's own client of the metastore cannot speak to version 4.
 pytestmark = [pytest.mark.server, pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)]
@@ -113,7 +114,10 @@ def beginning(answer: servers.Rows | str, expected: servers.Rows) -> servers.Row
 
 @pytest.mark.parametrize(
     ("server", "run", "frames"),
-    [(THRIFT, by_beeline, ()), (CONNECT, by_connect, FRAMES)],
+    [
+        (THRIFT, by_beeline, ()),
+        pytest.param(CONNECT, by_connect, FRAMES, marks=NEEDS_SPARK_4_0),
+    ],
     indirect=["server"],
     ids=["thrift", "connect"],
 )
