@@ -107,7 +107,7 @@ def _mode(plan: Any) -> str:
 def _key(transform: Any) -> str:
     if transform.name() != "identity":
         raise InvalidJob(
-            f"A table of Hive is partitioned by columns, not by {transform.describe()}.",
+            f"A table of Hive is partitioned by columns, not by {transform.toString()}.",
             remedy="Add a column with these values, or create the table by CREATE TABLE.",
         )
     return str(transform.references()[0].fieldNames()[0])
