@@ -209,10 +209,17 @@ class Customer:
         transfer = Transfer(
             source, target, dice.randint(1, 9), dice.choice(["merge", "update", "insert"])
         )
-        session.run(
+        view = (
             "CREATE OR REPLACE TEMPORARY VIEW moved AS SELECT * FROM VALUES"
             f" ({source}, -{transfer.amount}), ({target}, {transfer.amount}) AS v(id, amount)"
         )
+        is_there = False
+        with self._expecting_kills():
+            session.run(view)
+            is_there = True
+        if not is_there:
+            # The engine was killed while it read the statement.
+            return True
         bank.transfers[number] = transfer
         text, expected = bank.statement(number, self._number, transfer)
         # The statement takes some seconds beside those of others.

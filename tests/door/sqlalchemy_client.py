@@ -41,7 +41,7 @@ print(json.dumps(answer))
 
 
 def by_sqlalchemy(server: Server, user: str, database: str) -> dict[str, Any]:
-    """Return what a program of SQLAlchemy learns about the table `t`, which it changes."""
+    """Return the answers to a program of SQLAlchemy about the table `t`, which it changes."""
     url = f"hive://{user}@127.0.0.1:{server.port}/{database}"
     ended = subprocess.run(
         [sys.executable, "-c", _PROGRAM, url, database],
