@@ -135,7 +135,7 @@ interop: setup ## Check writes and compactions with real Hive and Trino (downloa
 
 spark: setup ## Run samples of the suites with another Spark: make spark SPARK=3.5 (an hour)
 	@$(RUN) $(call on_spark,$(or $(SPARK),3.5)) CASES=sample python -m pytest --numprocesses $(WORKERS) --dist loadfile \
-		tests/door/test_sessions.py tests/engine tests/histories tests/differential tests/faults/test_sample.py tests/streams
+		tests/engine tests/histories tests/differential tests/faults/test_sample.py tests/streams tests/door
 
 java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
 	@$(call install_java,11)

@@ -177,6 +177,25 @@ def is_qualified(text: str, name: str) -> bool:
     return any(dot.text == "." and token.name == name.lower() for dot, token in pairs)
 
 
+def without_catalog(text: str, catalog: str) -> str:
+    """Return a SQL text with blanks in the place of a catalog in front of other names.
+
+    Args:
+        text: The text, in which everything else keeps its place.
+        catalog: The name in lower case.
+    """
+    try:
+        tokens = [*_tokens(text)]
+    except _Unreadable:
+        return text
+    for before, name, dot in zip([None, *tokens], tokens, tokens[1:], strict=False):
+        is_first = before is None or before.text != "."
+        if is_first and name.name == catalog and dot.text == ".":
+            end = dot.start + 1
+            text = text[: name.start] + " " * (end - name.start) + text[end:]
+    return text
+
+
 def compares_with_itself(text: str) -> str | None:
     """Return the first column in a condition that is compared with itself, if any."""
     try:

@@ -7,12 +7,10 @@ if that is a program of Python, and otherwise in a process that the driver start
 import gc
 import json
 import os
-import re
 import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -55,25 +53,18 @@ from hiveacid.jobs.stream_job import StreamJob
 from hiveacid.metastore.authorizer import acting_for, program_user
 from hiveacid.metastore.cancellation import cancelled_if
 from hiveacid.metastore.client import MetastoreClient
-from hiveacid.metastore.table_rules import existing_table
 from hiveacid.metastore.txn.transaction import Lease, end_all_reads
+from hiveacid.parser import questions
 from hiveacid.parser.calls import Call, read_call
+from hiveacid.parser.questions import Question, is_question
 from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
-from hiveacid.rules.sql_tokens import is_qualified, names_in
-from hiveacid.spark.catalog_answers import (
-    answered,
-    columns_of,
-    forget_database,
-    is_answerable,
-    know_database,
-    question_of,
-    table_of,
-)
+from hiveacid.rules.sql_tokens import is_qualified, names_in, without_catalog
+from hiveacid.spark.catalog_answers import forget_database, know_database, spark_answer
 from hiveacid.spark.failures import client_error, translate, translated_spark_errors
-from hiveacid.spark.frame_writes import ROWS, is_merge, job_of, merge_text, new_table_of, rows_of
+from hiveacid.spark.frame_writes import ROWS, job_of, rows_of, text_of
 from hiveacid.spark.java_objects import (
     attached_context,
     java_class,
@@ -88,7 +79,7 @@ from hiveacid.spark.own_columns import own_column
 from hiveacid.spark.session import cloned_session
 from hiveacid.spark.spark_versions import java_datasets
 from hiveacid.spark.sql_session import AcidSession
-from hiveacid.tables.definitions.tables import find_table
+from hiveacid.tables.definitions.answers import Answer
 from hiveacid.tables.locations import require_job_access
 
 EXTENSIONS = "org.hiveacid.spark.AcidExtensions"
@@ -113,7 +104,6 @@ _COMPACTION = (
     "`rows` bigint,`deletes` bigint,`bytes_read` bigint,`bytes_written` bigint,`txn_id` bigint"
 )
 _PARTITION = tuple(column.split("`")[1] for column in _COMPACTION.split(","))[1:]
-_FIRST_WORD = re.compile(r"(?:\s|;|--[^\n]*|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
 # A query that begins with WITH has none of these names, and needs no parser.
 _CHANGING = frozenset({"delete", "insert", "merge", "update"})
 
@@ -266,21 +256,18 @@ class Engine:
 
     def claim(self, spark: Any, text: str) -> str | None:
         """Return the columns of the report of a statement; None if it is one of Spark."""
-        if _first_word(text) == "WITH" and _CHANGING.isdisjoint(names_in(text)):
+        if text.lstrip()[:4].upper() == "WITH" and _CHANGING.isdisjoint(names_in(text)):
             return None
         if (call := read_call(text)) is not None:
             return "`report` string" if call.for_program else _columns_of(from_json(call.job))
         acid = self._acid(spark)
-        match _first_word(text):
-            case "SHOW" | "DESCRIBE" | "DESC":
-                return self._claim_question(spark, acid, text)
-            case "USE":
-                if _is_in_memory(spark):
-                    self._know_database(spark, acid, text)
-                return None
+        text = without_catalog(text, _CATALOG)
         columns = _CHANGE
         try:
             parsed_statements = [*statements(text, acid.database, trusted=True, all_rows=True)]
+            if len(parsed_statements) == 1 and is_use(parsed_statements[0]):
+                self._let_use(spark, acid, parsed_statements[0].database)
+                return None
             if len(parsed_statements) != 1 or is_of_spark(parsed_statements[0]):
                 return None
             step = step_of(parsed_statements[0])
@@ -290,10 +277,11 @@ class Engine:
             names = [] if target is None else [_full_name(target, acid.database)]
         else:
             if not isinstance(step, ScriptedJob):
-                return None
+                is_answered = self._is_answered(spark, acid, step, text)
+                return _columns_of_answer(self._answer(acid, step)) if is_answered else None
             if isinstance(step, CreateTableJob | CreateTableAsJob):
                 return _CHANGE if declares_transactional(parsed_statements[0]) else None
-            is_database = isinstance(step, DatabaseJob) and _is_in_memory(spark)
+            is_database = isinstance(step, DatabaseJob) and _needs_answers(spark)
             if is_database or isinstance(step, ConvertJob):
                 return _CHANGE
             if isinstance(step, CreateTableLikeJob):
@@ -304,23 +292,6 @@ class Engine:
                 names = [*step.tables]
             columns = _COMPACTION if isinstance(step, CompactJob) else _CHANGE
         return columns if any(self._is_target(spark, acid, name, text) for name in names) else None
-
-    def _claim_question(self, spark: Any, acid: AcidSession, text: str) -> str | None:
-        question = question_of(text, acid.database)
-        catalogs = spark.sessionState().catalogManager()
-        if question is None or catalogs.currentCatalog().name() != _CATALOG:
-            return None
-        if (table := table_of(question)) is not None:
-            is_ours = self._is_target(spark, acid, table.full_name, text)
-        else:
-            is_ours = _is_in_memory(spark) and is_answerable(self._client, question)
-        return columns_of(question) if is_ours else None
-
-    def _know_database(self, spark: Any, acid: AcidSession, text: str) -> None:
-        with suppress(SqlError, ValueError):
-            (statement,) = statements(text, acid.database, trusted=True)
-            if is_use(statement):
-                know_database(self._client, acid.spark, spark, statement.database)
 
     def _is_target(self, spark: Any, acid: AcidSession, name: str, text: str) -> bool:
         try:
@@ -334,6 +305,41 @@ class Engine:
             return not catalogs.isCatalogRegistered(ref.database)
         return not spark.sessionState().catalog().getTempView(ref.name).isDefined()
 
+    def _is_answered(self, spark: Any, acid: AcidSession, question: Question, text: str) -> bool:
+        """Whether a question is one about the metastore that Spark itself cannot answer."""
+        match question:
+            case questions.ShowTransactions() | questions.ShowLocks() | questions.ShowCompactions():
+                return True
+            case questions.ShowCreateTable(table):
+                return self._is_target(spark, acid, table.full_name, text)
+        if not _needs_answers(spark):
+            return False
+        match question:
+            case questions.ShowDatabases():
+                return True
+            case (
+                questions.ShowTables(database)
+                | questions.ShowViews(database)
+                | questions.DescribeDatabase(database)
+            ):
+                return database in self._client.get_databases()
+            case questions.ShowHistory() | questions.DescribeDetail():
+                return False
+        ref = getattr(question, "table", None)
+        return isinstance(ref, TableRef) and self._is_target(spark, acid, ref.full_name, text)
+
+    def _answer(self, acid: AcidSession, question: Question) -> Answer:
+        require_job_access(self._client, program_user(), question)
+        return spark_answer(acid.spark, self._client, question)
+
+    def _let_use(self, spark: Any, acid: AcidSession, database: str) -> None:
+        """Let Spark know a database of the metastore, in memory, before a session uses it."""
+        catalogs = spark.sessionState().catalogManager()
+        if not _needs_answers(spark) or catalogs.isCatalogRegistered(database):
+            return
+        require_job_access(self._client, program_user(), questions.DescribeDatabase(database))
+        know_database(self._client, acid.spark, spark, database)
+
     def run(self, spark: Any, text: str, thread: Any) -> list[dict[str, Any]]:
         """Run a statement that was claimed, and return the rows of its report.
 
@@ -343,13 +349,15 @@ class Engine:
             thread: The thread of Java that waits for the rows.
         """
         acid = self._acid(spark)
-        if _first_word(text) in ("SHOW", "DESCRIBE", "DESC"):
-            question = question_of(text, acid.database)
-            assert question is not None, text
-            require_job_access(self._client, program_user(), question)
-            return answered(self._client, spark, question)
         call = read_call(text)
         if call is None:
+            text = without_catalog(text, _CATALOG)
+            (statement,) = statements(text, acid.database, trusted=True, all_rows=True)
+            if is_question(statement):
+                question = step_of(statement)
+                assert not isinstance(question, ScriptedJob)
+                told = self._answer(acid, question)
+                return [dict(zip(told.columns, row, strict=True)) for row in told.rows]
             rows = _rows(_report_of(acid.sql(text)))
             if rows and rows[0].get("statement") == DropDatabaseJob.tag:
                 forget_database(acid.spark, spark, rows[0]["target"])
@@ -402,51 +410,23 @@ class Engine:
         """Return the columns of the report on a write."""
         return _CHANGE
 
-    def new_table(self, spark: Any, plan: Any) -> str | None:
-        """Return the full name of the transactional table that a plan makes; None if it makes none.
-
-        Raises:
-            InvalidJob: The table is there, and the plan would replace it.
-            TableNotFound: The table that the plan would replace is not there.
-        """
-        new = new_table_of(plan)
-        if new is None or (len(new.parts) > 2 and new.parts[0].lower() != _CATALOG):
-            return None
-        name = _full_name(new.parts, self._acid(spark).database)
-        if "replace" in new.mode:
-            ref = TableRef.parse(name)
-            if new.mode == "replace":
-                existing_table(self._client, ref)
-            if find_table(self._client, ref) is not None:
-                raise InvalidJob(
-                    f"{name} is there, and a transactional table is not replaced as a whole.",
-                    remedy="Write overwrite(lit(True)), which keeps its definition, or drop it before.",
-                )
-        return name
-
-    def write(
-        self, spark: Any, name: str, plan: Any, *, is_new: bool = False
-    ) -> list[dict[str, Any]]:
+    def write(self, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
         """Do what a plan of Spark would do with a table, and return the rows of the report."""
         acid = self._acid(spark)
-        new = new_table_of(plan) if is_new else None
-        job = None if new or is_merge(plan) else job_of(plan, name)
-        if job is None and new is None and not is_merge(plan):
+        job = job_of(plan, name, acid.is_transactional(name))
+        view = f"{own_column('source')}_{next(self._numbers)}"
+        text = text_of(plan, name, view) if job is None else None
+        if job is None and text is None:
             self.refuse_access(spark, name)
         rows = DataFrame(java_datasets(acid.spark).ofRows(spark, rows_of(plan)), acid.spark)
-        if job is not None:
+        if text is None:
+            assert job is not None
             return _rows(acid.change(job, {ROWS: rows}))
-        view = f"{own_column('source')}_{next(self._numbers)}"
         rows.createOrReplaceTempView(view)
         try:
-            text = merge_text(plan, name, view) if new is None else new.text(name, view)
             return _rows(_report_of(acid.sql(text)))
         finally:
             acid.spark.catalog.dropTempView(view)
-
-    def create(self, spark: Any, name: str, plan: Any) -> list[dict[str, Any]]:
-        """Make the table of a plan with its rows, and return the rows of the report."""
-        return self.write(spark, name, plan, is_new=True)
 
     def refuse_access(self, _: Any, name: str) -> NoReturn:
         """Refuse an access for which there is no plan or command.
@@ -489,16 +469,17 @@ def _as_of(spark: SparkSession, text: str) -> str | None:
     return (_EPOCH + timedelta(microseconds=row[0])).isoformat()
 
 
-def _first_word(text: str) -> str:
-    match = _FIRST_WORD.match(text)
-    return match[1].upper() if match else ""
-
-
-def _is_in_memory(spark: Any) -> bool:
-    """Whether a session is in Spark's own catalog, and that knows nothing of the metastore."""
-    catalog = spark.sessionState().catalogManager().currentCatalog().name()
+def _needs_answers(spark: Any) -> bool:
+    """Whether Spark's own catalog, in which a session is, knows nothing of the metastore."""
+    catalogs = spark.sessionState().catalogManager()
     kind = spark.conf().get("spark.sql.catalogImplementation")
-    return bool(catalog == _CATALOG and kind == "in-memory")
+    return bool(kind == "in-memory" and catalogs.currentCatalog().name() == _CATALOG)
+
+
+def _columns_of_answer(told: Answer) -> str:
+    # Spark's own answers have texts, too.
+    kinds = {"isTemporary": "boolean"}
+    return ",".join(f"`{name}` {kinds.get(name, 'string')}" for name in told.columns)
 
 
 def _full_name(parts: Sequence[str], database: str) -> str:

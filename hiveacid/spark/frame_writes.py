@@ -1,10 +1,8 @@
-"""Writes of frames: the jobs of the plans of Spark's writers, and the statement of its merge."""
+"""Writes of frames: the jobs of the plans of Spark's writers, and the statements of others."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hiveacid.dataclass import dataclass
 from hiveacid.errors import InvalidJob
 from hiveacid.jobs.sources import BatchSource
 from hiveacid.jobs.write_jobs import DeleteJob, InsertJob, TransactionJob
@@ -15,12 +13,13 @@ from hiveacid.spark.java_objects import class_of, elements
 ROWS = "rows"
 
 
-def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
-    """Return the job of a write; None if this package does not have such a write.
+def job_of(plan: Any, name: str, exists: bool) -> InsertJob | TransactionJob | None:
+    """Return the job of a write; None if it is a statement, or this package has no such write.
 
     Args:
         plan: The plan, an object of Java.
         name: The table, "database.table".
+        exists: Whether the table exists.
     """
     append = InsertJob(target=name, source=BatchSource(ROWS))
     match _kind(plan):
@@ -35,113 +34,94 @@ def job_of(plan: Any, name: str) -> InsertJob | TransactionJob | None:
             delete = DeleteJob(target=name, where=str(plan.deleteExpr().sql()))
             append = replace(append, by_position=not plan.isByName())
             return TransactionJob(target=name, statements=[delete, append])
-        case "SaveAsV1TableCommand":
-            overwrites = str(plan.mode().name()) == "Overwrite"
+        case "SaveAsV1TableCommand" | "CreateTable" if exists and _mode(plan) in (
+            "Append",
+            "Overwrite",
+        ):
+            overwrites = _mode(plan) == "Overwrite"
             return replace(append, overwrite=overwrites, whole_table=overwrites)
+        case "ReplaceTableAsSelect" if exists or not plan.orCreate():
+            # The definition of a table outlives its rows, also for saveAsTable.
+            return replace(append, overwrite=True, whole_table=True)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class NewTable:
-    """A transactional table that a writer of frames shall make.
-
-    Attributes:
-        parts: The parts of its name.
-        keys: The partition keys.
-        properties: The properties, without those of the kind of table.
-        mode: The writer's mode: "create", "ignore", "replace", or "create or replace".
-    """
-
-    parts: tuple[str, ...]
-    keys: tuple[str, ...]
-    properties: Mapping[str, str]
-    mode: str
-
-    def text(self, name: str, view: str) -> str:
-        """Return the statement that makes it.
-
-        Args:
-            name: Its full name.
-            view: A temporary view with the rows.
-        """
-        exists = "IF NOT EXISTS " if self.mode == "ignore" else ""
-        keys = f" PARTITIONED BY ({', '.join(map(quoted, self.keys))})" if self.keys else ""
-        pairs = ", ".join(
-            f"{_literal(key)} = {_literal(value)}" for key, value in self.properties.items()
-        )
-        properties = f" TBLPROPERTIES ({pairs})" if pairs else ""
-        return (
-            f"CREATE TABLE {exists}{quoted(*name.split('.'))}{keys}{properties}"
-            f" AS SELECT * FROM {view}"
-        )
-
-
-def new_table_of(plan: Any) -> NewTable | None:
-    """Return the transactional table that a plan would make; None if it makes no such table.
-
-    Args:
-        plan: The plan, an object of Java.
-
-    Raises:
-        InvalidJob: It would be partitioned by something else than columns.
-    """
-    kind = _kind(plan)
-    if kind == "SaveAsV1TableCommand":
-        definition = plan.productElement(0)
-        parts = str(definition.identifier().unquotedString()).split(".")
-        properties = _pairs(definition.storage().properties())
-        keys = [str(key) for key in elements(definition.partitionColumnNames())]
-        mode = {"Ignore": "ignore"}.get(str(plan.productElement(1).name()), "create")
-    else:
-        parts = [str(part) for part in elements(plan.name().nameParts())]
-        properties = _pairs(plan.tableSpec().properties())
-        keys = [*map(_key, elements(plan.partitioning()))]
-        if kind == "CreateTableAsSelect":
-            mode = "ignore" if plan.ignoreIfExists() else "create"
-        else:
-            mode = "create or replace" if plan.orCreate() else "replace"
-    is_ours = any(
-        name.lower() == "transactional" and value.lower() == "true"
-        for name, value in properties.items()
-    )
-    own = {name: value for name, value in properties.items() if name.lower() != "transactional"}
-    return NewTable(tuple(parts), tuple(keys), own, mode) if is_ours else None
-
-
-def _key(transform: Any) -> str:
-    names = [str(name) for name in transform.references()[0].fieldNames()]
-    if str(transform.name()) != "identity" or len(names) > 1:
-        raise InvalidJob(
-            f"A transactional table is not partitioned by {transform.describe()}.",
-            remedy="Partition it by a column that contains the value.",
-        )
-    return names[0]
-
-
-def _pairs(properties: Any) -> dict[str, str]:
-    pairs, iterator = {}, properties.iterator()
-    while iterator.hasNext():
-        pair = iterator.next()
-        pairs[str(pair._1())] = str(pair._2())
-    return pairs
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def rows_of(plan: Any) -> Any:
     """Return the plan of the rows of a write."""
-    return plan.sourceTable() if is_merge(plan) else plan.query()
+    if _kind(plan) == "CreateTable":
+        return plan.query().get()
+    return plan.sourceTable() if _kind(plan) == "MergeIntoTable" else plan.query()
 
 
-def is_merge(plan: Any) -> bool:
-    """Whether a write merges its rows."""
-    return _kind(plan) == "MergeIntoTable"
+def text_of(plan: Any, name: str, view: str) -> str | None:
+    """Return the statement that a write stands for; None if this package has no such write.
+
+    Args:
+        plan: The plan.
+        name: The table, "database.table".
+        view: A temporary view with the rows.
+
+    Raises:
+        InvalidJob: The table would be partitioned by an expression, or a merge would add columns.
+    """
+    match _kind(plan):
+        case "MergeIntoTable":
+            return _merge(plan, name, view)
+        case "CreateTableAsSelect" | "ReplaceTableAsSelect":
+            keys = [_key(transform) for transform in elements(plan.partitioning())]
+            definition = plan.tableSpec()
+            form, properties = definition.provider(), _pairs(definition.properties())
+            accepts = _kind(plan) == "CreateTableAsSelect" and plan.ignoreIfExists()
+            buckets, location = None, definition.location()
+        case "SaveAsV1TableCommand" | "CreateTable":
+            definition = plan.tableDesc()
+            keys = [str(key) for key in elements(definition.partitionColumnNames())]
+            options = _pairs(definition.storage().properties())
+            # Spark gives each table a format, also without one in the program.
+            form, properties = None, {**options, **_pairs(definition.properties())}
+            accepts = _mode(plan) == "Ignore"
+            buckets, location = definition.bucketSpec(), definition.storage().locationUri()
+        case _:
+            return None
+    clauses = ["IF NOT EXISTS"] * accepts
+    clauses.append(quoted(*name.split(".")))
+    if keys:
+        clauses.append(f"PARTITIONED BY ({', '.join(map(quoted, keys))})")
+    if buckets is not None and buckets.isDefined():
+        columns = ", ".join(
+            quoted(str(name)) for name in elements(buckets.get().bucketColumnNames())
+        )
+        clauses.append(f"CLUSTERED BY ({columns}) INTO {buckets.get().numBuckets()} BUCKETS")
+    if form is not None and form.isDefined() and form.get().lower() != "hive":
+        clauses.append(f"STORED AS {form.get().upper()}")
+    if location.isDefined():
+        clauses.append(f"LOCATION {_literal(location.get())}")
+    pairs = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
+    return f"CREATE TABLE {' '.join(clauses)} TBLPROPERTIES ({pairs}) AS SELECT * FROM {view}"
 
 
-def merge_text(plan: Any, name: str, view: str) -> str:
+def _mode(plan: Any) -> str:
+    return str(plan.mode().name())
+
+
+def _key(transform: Any) -> str:
+    if transform.name() != "identity":
+        raise InvalidJob(
+            f"A table of Hive is partitioned by columns, not by {transform.toString()}.",
+            remedy="Add a column with these values, or create the table by CREATE TABLE.",
+        )
+    return str(transform.references()[0].fieldNames()[0])
+
+
+def _pairs(properties: Any) -> dict[str, str]:
+    return {str(pair._1()): str(pair._2()) for pair in elements(properties)}
+
+
+def _literal(value: object) -> str:
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _merge(plan: Any, name: str, view: str) -> str:
     """Return the statement that a merge stands for.
 
     Args:

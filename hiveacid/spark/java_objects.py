@@ -56,6 +56,14 @@ def java_class(spark: SparkSession, name: str) -> Any:
     return getattr(spark._jvm, name)
 
 
+def elements(collection: Any) -> list[Any]:
+    """Return the elements of a collection of Scala."""
+    iterator, found = collection.iterator(), []
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
+
+
 def scala_object(spark: SparkSession, name: str) -> Any:
     """An object of Scala by its full name."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
@@ -75,11 +83,6 @@ def java_context(spark: SparkSession) -> Any:
 def java_frame(frame: DataFrame) -> Any:
     """The Java object of a frame."""
     return frame._jdf
-
-
-def elements(sequence: Any) -> list[Any]:
-    """The elements of a sequence of Scala."""
-    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def java_column(column: Column) -> Any:

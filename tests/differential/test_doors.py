@@ -32,7 +32,7 @@ from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.differential.history import History
 from tests.differential.statements import OTHER, TARGET, Compact, Statement
 from tests.door.servers import CONNECT, THRIFT, Server, SqlShell, by_beeline, by_connect
-from tests.door.sessions import collect_garbage
+from tests.door.sessions import collect_garbage, condition_of
 from tests.engine.sql_guide import BLOCKS, create_old_orders
 
 # Spark's own client of the metastore, in its servers, cannot speak to version 4.
@@ -113,7 +113,7 @@ class Doors:
             try:
                 rows = self.python.sql(text).collect()
             except PySparkException as error:
-                answers.append(f"{error.getCondition()} {error}")
+                answers.append(f"{condition_of(error)} {error}")
             else:
                 answers.append([["NULL" if v is None else str(v) for v in row] for row in rows])
         self.python.sql("USE default")

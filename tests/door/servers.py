@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.spark.java.compile import scala_of
 from hiveacid.spark.java_scan import JARS, jar_name
 
 SPARK = Path(pyspark.__file__).parent
@@ -72,7 +73,13 @@ class Server:
         self._log = folder / "server.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [*program, "--jars", str(JARS / jar_name("2.13")), *options, "spark-internal"],
+                [
+                    *program,
+                    "--jars",
+                    str(JARS / jar_name(scala_of(SPARK))),
+                    *options,
+                    "spark-internal",
+                ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
@@ -132,7 +139,7 @@ class SqlShell:
             "spark.ui.enabled": "false",
         }
         options = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
-        jar = str(JARS / jar_name("2.13"))
+        jar = str(JARS / jar_name(scala_of(SPARK)))
         program = [str(SPARK / "bin" / "spark-sql"), "--master", "local[2]", "--jars", jar]
         self.errors = folder / "errors"
         with self.errors.open("w") as errors:

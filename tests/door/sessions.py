@@ -2,9 +2,11 @@
 
 import gc
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from tests.engine.acid_tables import left_behind
 
 
@@ -16,3 +18,8 @@ def collect_garbage(spark: SparkSession, client: MetastoreClient) -> None:
         if not left_behind(client):
             return
     raise AssertionError(left_behind(client))
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """Return the condition of an error, which Spark 3.5 calls its class."""
+    return error.getCondition() if VERSION >= SPARK_4_0 else error.getErrorClass()

@@ -15,7 +15,9 @@ from hiveacid.rules.locks import DataOperation, LockComponent, LockLevel, LockTy
 from tests.door import servers
 from tests.door.jdbc import Jdbc
 from tests.door.servers import CONNECT, REFUSED, THRIFT, Server, by_beeline, by_connect
+from tests.door.sqlalchemy_client import by_sqlalchemy
 from tests.engine.acid_tables import create, left_behind
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 # Spark's own client of the metastore cannot speak to version 4.
 pytestmark = [pytest.mark.server, pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)]
@@ -112,7 +114,10 @@ def beginning(answer: servers.Rows | str, expected: servers.Rows) -> servers.Row
 
 @pytest.mark.parametrize(
     ("server", "run", "frames"),
-    [(THRIFT, by_beeline, ()), (CONNECT, by_connect, FRAMES)],
+    [
+        (THRIFT, by_beeline, ()),
+        pytest.param(CONNECT, by_connect, FRAMES, marks=NEEDS_SPARK_4_0),
+    ],
     indirect=["server"],
     ids=["thrift", "connect"],
 )
@@ -148,6 +153,19 @@ def test_clients_change_and_read_tables_as_their_users(
         # Other plans of Connect are never run, and end with the next collection of garbage.
         eventually("all reads have ended", lambda: left_behind(client) == [])
     assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("server", [THRIFT], indirect=True)
+def test_sqlalchemy_finds_changes_and_reads_tables(server: Server, database: str) -> None:
+    answer = by_sqlalchemy(server, "anna", database)
+    assert "HIVE_ACID_UNKNOWN_COLUMN" in answer.pop("error")
+    assert answer == {
+        "exists": True,
+        "columns": ["id", "v"],
+        "reflected": ["id", "v"],
+        "merged": 1,
+        "rows": [[1, "it's"], [2, "new"]],
+    }
 
 
 def cancelled_by_jdbc(server: Server, text: str, is_running: Callable[[], None]) -> str:

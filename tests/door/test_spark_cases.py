@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 import hiveacid
 from hiveacid.metastore.client import MetastoreClient
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.door.sessions import collect_garbage
+from tests.door.sessions import collect_garbage, condition_of
 from tests.door.spark_cases import CASES, Case
 from tests.engine.acid_tables import ONLY_HIVE4
 
@@ -53,7 +53,8 @@ def test_rows_and_errors_are_those_of_spark(
         if isinstance(expected, str):
             with pytest.raises(PySparkException) as raised:
                 session.sql(statement)
-            assert raised.value.getCondition() == f"HIVE_ACID_{expected}", statement
+            condition = condition_of(raised.value)
+            assert condition == f"HIVE_ACID_{expected}", statement
         else:
             session.sql(statement)
             current = [*expected]

@@ -7,6 +7,7 @@ from hiveacid.rules.sql_tokens import (
     is_qualified,
     names_in,
     require_expression,
+    without_catalog,
 )
 from hiveacid.rules.texts import did_you_mean
 
@@ -157,3 +158,20 @@ def test_a_column_compared_with_itself_is_found(text, column):
 )
 def test_a_name_is_qualified_behind_a_dot(text, qualified):
     assert is_qualified(text, "t") is qualified
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DROP TABLE spark_catalog.d.t", "DROP TABLE               d.t"),
+        ("USE `SPARK_CATALOG` . d", "USE                   d"),
+        ("x JOIN spark_catalog.d.t ON spark_catalog.d.t.a = 1", None),
+        ("SELECT 'spark_catalog.d.t' /* spark_catalog.d */", "same"),
+        ("SELECT d.spark_catalog.a, spark_catalog", "same"),
+        ("DROP TABLE spark_catalog.d.t /* unended", "same"),
+    ],
+)
+def test_a_catalog_in_front_of_names_is_blanked(text, expected):
+    if expected is None:
+        expected = text.replace("spark_catalog.", " " * 14)
+    assert without_catalog(text, "spark_catalog") == (text if expected == "same" else expected)

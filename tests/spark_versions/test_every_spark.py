@@ -24,7 +24,7 @@ def test_other_versions_of_spark_do_the_same(version: str, tmp_path: Path) -> No
     environment.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "pytest", "-q", "-m", "every_spark", "-p", "no:cacheprovider"]
     ended = subprocess.run(
-        [*command, f"--basetemp={tmp_path / 'inner'}", "tests/engine"],
+        [*command, f"--basetemp={tmp_path / 'inner'}", "tests/engine", "tests/door"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -45,11 +45,11 @@ public final class AcidCommand extends Scala.Command {
   }
 
   /** Returns the command that does what a plan of Spark would do with a table. */
-  static LogicalPlan of(SparkSession spark, String what, String table, LogicalPlan plan) {
+  static LogicalPlan of(SparkSession spark, String table, LogicalPlan plan) {
     return new AcidCommand(
-        what + " " + table,
+        "write " + table,
         StructType.fromDDL(Door.ask(spark, "columns").asText()),
-        () -> Door.ask(spark, what, table, plan));
+        () -> Door.ask(spark, "write", table, plan));
   }
 
   @Override
@@ -60,19 +60,15 @@ public final class AcidCommand extends Scala.Command {
     for (JsonNode answer : answers) {
       Object[] values = new Object[columns.size()];
       for (int at = 0; at < values.length; at++) {
-        JsonNode value = answer.get(columns.apply(at).name());
-        values[at] = value == null || value.isNull() ? null : cell(value);
+        JsonNode value = answer.path(columns.apply(at).name());
+        values[at] =
+            value.isNumber()
+                ? (Object) value.asLong()
+                : value.isBoolean() ? (Object) value.asBoolean() : value.asText(null);
       }
       rows.add(RowFactory.create(values));
     }
     return rows;
-  }
-
-  private static Object cell(JsonNode value) {
-    if (value.isBoolean()) {
-      return value.asBoolean();
-    }
-    return value.isNumber() ? (Object) value.asLong() : value.asText();
   }
 
   @Override

@@ -10,9 +10,11 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ExplainMode$;
 import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import scala.Function1;
@@ -23,14 +25,14 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
   // The engine reads them in full; all others stay in this process.
   private static final Pattern FIRST_WORD =
       Pattern.compile("(?:\\s|;|--[^\\n]*|/\\*(?s:.*?)\\*/)*([A-Za-z]+).*", Pattern.DOTALL);
-  private static final Set<String> OF_ENGINE =
+  private static final Set<String> CLAIMED =
       Set.of(
           "ALTER", "ANALYZE", "CALL", "COMMENT", "CONVERT", "CREATE", "DELETE", "DESC", "DESCRIBE",
           "DROP", "FROM", "INSERT", "MERGE", "MSCK", "OPTIMIZE", "RESTORE", "SHOW", "TRUNCATE",
           "UPDATE", "USE", "WITH");
-  private static final Pattern EXPLAINED =
+  private static final Pattern EXPLAIN =
       Pattern.compile(
-          "(?:\\s|;)*EXPLAIN(?:\\s+(?:LOGICAL|FORMATTED|EXTENDED|CODEGEN|COST))?\\s+(.*)",
+          ".*?\\bEXPLAIN(?:\\s+(EXTENDED|CODEGEN|COST|FORMATTED))?\\s(.*)",
           Pattern.DOTALL | Pattern.CASE_INSENSITIVE);
 
   @Override
@@ -50,29 +52,26 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
     return BoxedUnit.UNIT;
   }
 
-  /** Returns a parser that makes commands of statements which the engine runs. */
+  /** Returns a parser that makes commands of statements about transactional tables. */
   private static ParserInterface parser(SparkSession spark, ParserInterface parser) {
     return (ParserInterface)
         Proxy.newProxyInstance(
             AcidExtensions.class.getClassLoader(),
             new Class<?>[] {ParserInterface.class},
             (self, method, arguments) -> {
+              // Each version has more methods than the one before.
+              boolean isStatement = method.getName().startsWith("parsePlan");
               try {
-                // Each version has more methods than the one before.
-                boolean isStatement = method.getName().startsWith("parsePlan");
                 if (!Door.isOpen(spark)) {
                   return method.invoke(parser, arguments);
                 }
                 if (isStatement) {
-                  LogicalPlan command = command(spark, (String) arguments[0], arguments);
+                  LogicalPlan command = command(spark, arguments);
                   if (command != null) {
                     return command;
                   }
                 }
                 Object parsed = method.invoke(parser, arguments);
-                if (parsed instanceof ExplainCommand) {
-                  parsed = explained(spark, (ExplainCommand) parsed, arguments);
-                }
                 boolean precedes = precedes(spark);
                 AcidTables tables = new AcidTables(spark);
                 if (method.getName().equals("parseMultipartIdentifier")) {
@@ -86,32 +85,44 @@ public final class AcidExtensions implements Function1<SparkSessionExtensions, B
                   return AcidCommand.raising(error);
                 }
               } catch (InvocationTargetException error) {
-                throw error.getCause();
+                Throwable cause = error.getCause();
+                // Java's proxies may not throw what Scala does: errors in scripts are no ParseException.
+                boolean isPossible =
+                    cause instanceof RuntimeException
+                        || cause instanceof Error
+                        || cause instanceof ParseException;
+                if (isStatement && !isPossible) {
+                  return AcidCommand.raising((Exception) cause);
+                }
+                throw cause;
               }
             });
   }
 
-  /** Returns the command of a statement; null if Spark runs it. */
-  private static LogicalPlan command(SparkSession spark, String text, Object[] arguments)
+  /** Returns the command of a statement, or its explanation; null if the statement is one of Spark. */
+  private static LogicalPlan command(SparkSession spark, Object[] arguments)
       throws ReflectiveOperationException {
-    Matcher word = FIRST_WORD.matcher(text);
-    boolean isAsked =
-        word.matches() && OF_ENGINE.contains(word.group(1).toUpperCase(Locale.ROOT));
-    if (!isAsked) {
+    String first = firstWord((String) arguments[0]);
+    if (CLAIMED.contains(first)) {
+      return AcidCommand.of(spark, text(arguments));
+    }
+    if (!first.equals("EXPLAIN")) {
       return null;
     }
-    Object[] own = arguments.clone();
-    own[0] = text;
-    return AcidCommand.of(spark, text(own));
+    Matcher explained = EXPLAIN.matcher(text(arguments));
+    LogicalPlan command =
+        explained.matches() && CLAIMED.contains(firstWord(explained.group(2)))
+            ? AcidCommand.of(spark, explained.group(2))
+            : null;
+    String mode = command == null ? null : Objects.requireNonNullElse(explained.group(1), "simple");
+    return command == null
+        ? null
+        : new ExplainCommand(command, ExplainMode$.MODULE$.fromString(mode));
   }
 
-  /** Returns an explanation with the command of the explained statement, which does not run. */
-  private static LogicalPlan explained(
-      SparkSession spark, ExplainCommand explain, Object[] arguments)
-      throws ReflectiveOperationException {
-    Matcher text = EXPLAINED.matcher((String) arguments[0]);
-    LogicalPlan command = text.matches() ? command(spark, text.group(1), arguments) : null;
-    return command == null ? explain : new ExplainCommand(command, explain.mode());
+  private static String firstWord(String text) {
+    Matcher words = FIRST_WORD.matcher(text);
+    return words.matches() ? words.group(1).toUpperCase(Locale.ROOT) : "";
   }
 
   /** Returns whether the rule precedes Spark's look-up of names, after it was put there if possible. */

@@ -3,16 +3,15 @@ package org.hiveacid.spark;
 import static scala.collection.JavaConverters.mapAsJavaMap;
 import static scala.collection.JavaConverters.seqAsJavaList;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.lang.ref.WeakReference;
 import java.util.*;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
-import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
@@ -21,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.internal.SessionState;
 import scala.Function1;
+import scala.Option;
 import scala.Product;
 import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
@@ -28,8 +28,11 @@ import scala.runtime.BoxedUnit;
 /** Replaces the names of transactional tables by their rows, and writes into them by commands. */
 final class AcidTables extends Rule<LogicalPlan> {
   private static final String CATALOG = "spark_catalog";
-  private static final Set<String> MAKING =
-      Set.of("CreateTableAsSelect", "ReplaceTableAsSelect", "SaveAsV1TableCommand");
+  // Of Spark 4 and 3.5.
+  private static final Set<String> SAVES =
+      Set.of(
+          "org.apache.spark.sql.execution.command.SaveAsV1TableCommand",
+          "org.apache.spark.sql.execution.datasources.CreateTable");
   private static final ThreadLocal<Statement> STATEMENT = new ThreadLocal<>();
 
   /** The text of a view while it is parsed, whose tables are read with those of the statement. */
@@ -228,17 +231,21 @@ final class AcidTables extends Rule<LogicalPlan> {
 
   /** Returns the name of a table that Spark has found in the metastore, if it is transactional. */
   private static String transactional(CatalogTable table) {
-    boolean isTransactional =
-        mapAsJavaMap(table.properties()).entrySet().stream()
-            .anyMatch(
-                property ->
-                    property.getKey().equalsIgnoreCase("transactional")
-                        && property.getValue().equalsIgnoreCase("true"));
+    boolean isTransactional = isTransactional(table.properties());
     String name = table.database() + "." + table.identifier().table().toLowerCase(Locale.ROOT);
     if (isTransactional) {
       Door.forgetOther(name);
     }
     return isTransactional ? name : null;
+  }
+
+  private static boolean isTransactional(
+      scala.collection.immutable.Map<String, String> properties) {
+    return mapAsJavaMap(properties).entrySet().stream()
+        .anyMatch(
+            property ->
+                property.getKey().equalsIgnoreCase("transactional")
+                    && property.getValue().equalsIgnoreCase("true"));
   }
 
   /**
@@ -274,33 +281,36 @@ final class AcidTables extends Rule<LogicalPlan> {
   private LogicalPlan write(LogicalPlan plan) {
     LogicalPlan target = null;
     String table = null;
+    boolean creates = false;
     if (plan instanceof InsertIntoStatement) {
       target = ((InsertIntoStatement) plan).table();
     } else if (plan instanceof V2WriteCommand) {
       target = (LogicalPlan) ((V2WriteCommand) plan).table();
     } else if (plan instanceof MergeIntoTable) {
       target = ((MergeIntoTable) plan).targetTable();
-    } else if (plan.getClass().getSimpleName().equals("SaveAsV1TableCommand")) {
-      // Spark 3.5 has no such class.
-      TableIdentifier name = ((CatalogTable) plan.productElement(0)).identifier();
+    } else if (plan instanceof V2CreateTableAsSelectPlan) {
+      LogicalPlan name = ((V2CreateTableAsSelectPlan) plan).name();
+      boolean isNamed = name instanceof UnresolvedIdentifier;
+      table = isNamed ? table(Scala.list(name.productElement(0)), List.of()) : null;
+      creates = isTransactional(((TableSpecBase) plan.productElement(3)).properties());
+    } else if (SAVES.contains(plan.getClass().getName())) {
+      CatalogTable saved = (CatalogTable) plan.productElement(0);
       Object mode = plan.productElement(1);
-      boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite;
-      table = isChange ? table(List.of(name.unquotedString().split("\\.")), List.of()) : null;
+      creates =
+          isTransactional(saved.storage().properties()) || isTransactional(saved.properties());
+      boolean isChange = mode == SaveMode.Append || mode == SaveMode.Overwrite || creates;
+      boolean isOfRows = isChange && plan.productElement(2) != Option.empty();
+      List<String> name = List.of(saved.identifier().unquotedString().split("\\."));
+      table = isOfRows ? table(name, List.of()) : null;
     }
     if (target instanceof UnresolvedRelation || target instanceof HiveTableRelation) {
       table = table(target, List.of());
     }
     boolean isOurs =
         table != null
-            && (target instanceof HiveTableRelation
+            && (creates
+                || target instanceof HiveTableRelation
                 || Door.ask(spark, "is_transactional", table).asBoolean());
-    if (isOurs) {
-      return AcidCommand.of(spark, "write", table, plan);
-    }
-    if (MAKING.contains(plan.getClass().getSimpleName())) {
-      JsonNode name = Door.ask(spark, "new_table", plan);
-      return name.isNull() ? null : AcidCommand.of(spark, "create", name.asText(), plan);
-    }
-    return null;
+    return isOurs ? AcidCommand.of(spark, table, plan) : null;
   }
 }

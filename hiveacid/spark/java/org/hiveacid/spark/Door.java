@@ -49,7 +49,7 @@ public final class Door {
   private static final long SECONDS_OF_OTHERS = 5;
   private static final int MOST_OTHERS = 10_000;
   private static final Set<String> CHANGELESS =
-      Set.of("claim", "columns", "is_transactional", "new_table");
+      Set.of("claim", "columns", "is_transactional");
   private static final int MOST_ATTEMPTS = 3;
   private static final Set<SparkSession> LISTENING =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
