@@ -109,7 +109,13 @@ class FunctionOperator(DecoratedOperator, HiveAcidJobOperator[Any]):
         :param part: The field that the function returns, with its value until then.
         """
         fields = {field.name: field for field in dataclasses.fields(job_type)}
-        taken = {name: kwargs.pop(name) for name in (fields.keys() - part) & kwargs.keys()}
+        # Airflow sets `params` to those of the DAG; the job's are `parameters` here, as in SQL.
+        arguments = {
+            name: "parameters" if name == "params" else name for name in fields.keys() - part
+        }
+        taken = {
+            name: kwargs.pop(argument) for name, argument in arguments.items() if argument in kwargs
+        }
         missing = sorted(
             name
             for name, field in fields.items()
@@ -215,8 +221,8 @@ def hive_acid_insert_task(
     The function returns the same as for ``@task.hive_acid_merge``.
 
     :param python_callable: The function.
-    :param kwargs: ``inputs``; the fields of InsertJob but ``source``; the parameters of
-        HiveAcidInsertOperator but ``job``.
+    :param kwargs: ``inputs``; the fields of InsertJob but ``source``, of which ``params`` is
+        ``parameters`` here; the parameters of HiveAcidInsertOperator but ``job``.
     """
     return decorator_of(_InsertFunction, python_callable, kwargs)
 
@@ -244,8 +250,8 @@ def hive_acid_merge_task(
     a dict, or a query, which sees the views in ``inputs``.
 
     :param python_callable: The function.
-    :param kwargs: ``inputs``; the fields of MergeJob but ``source``; the parameters of
-        HiveAcidMergeOperator but ``job``.
+    :param kwargs: ``inputs``; the fields of MergeJob but ``source``, of which ``params`` is
+        ``parameters`` here; the parameters of HiveAcidMergeOperator but ``job``.
     """
     return decorator_of(_MergeFunction, python_callable, kwargs)
 

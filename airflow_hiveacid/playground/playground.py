@@ -11,6 +11,7 @@ from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.playground.local_airflow import LocalAirflow, own_folder, run_program
 from hiveacid.jobs.options import METASTORE_VARIABLE
 from hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
+from hiveacid.rules.texts import print_lines
 
 # Four unlike tables, as the playground finds them when it begins
 
@@ -145,7 +146,8 @@ class Playground:
                 variable=METASTORE_VARIABLE,
                 uri=metastore.uri,
             )
-            print(words, flush=True)
+            print_lines(words.splitlines())
+            sys.stdout.flush()
             while True:
                 time.sleep(_LOOK_SECONDS)
                 airflow.require_all()
@@ -170,7 +172,7 @@ class Playground:
             print("Starting Airflow", flush=True)
             airflow.run("db", "migrate")
             stack.callback(airflow.stop)
-            stack.callback(print, "\nEnding Airflow and the metastore ...", flush=True)
+            stack.callback(print, "Ending Airflow and the metastore ...", flush=True)
             airflow.start()
             yield metastore, airflow
 

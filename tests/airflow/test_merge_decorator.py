@@ -2,7 +2,7 @@
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Param, task
 
 from airflow_hiveacid import (
     MatchedUpdate,
@@ -77,6 +77,23 @@ def test_a_query_sees_the_inputs_of_the_decorator_and_the_function_its_arguments
         "SELECT * FROM feed WHERE a = '2026-11-20' AND a <> 'db.orders'",
         {"feed": TableSource("db.orders")},
     )
+
+
+def test_params_are_those_of_airflow_and_parameters_those_of_the_job(spark_submit, context):
+    spark_submit.will(report={"job": "merge", "target": "db.orders"})
+    with DAG("d", params={"feed": Param("landing", type="string")}):
+
+        @task.hive_acid_merge(
+            **MERGE | {"on": "t.id = s.id AND t.day > :day"}, parameters={"day": 7}
+        )
+        def merge():
+            return FEED
+
+        operator = merge().operator
+    assert dict(operator.params) == {"feed": "landing"}
+    operator.render_template_fields(context)
+    operator.execute(context)
+    assert codec.decode(MergeJob, spark_submit.seen.job, "job").params == {"day": 7}
 
 
 def test_all_else_of_the_job_is_a_template_and_the_text_of_a_function_is_not(merged):

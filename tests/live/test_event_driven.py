@@ -39,7 +39,9 @@ def proxy(hms4: EmbeddedMetastore) -> Iterator[Proxy]:
 def tables(hms4: EmbeddedMetastore) -> Iterator[dict[str, AcidFolders]]:
     with MetastoreClient(hms4.options) as client:
         client.create_database("events")
-        yield {name: AcidFolders.create(client, name) for name in TABLES}
+        # Nothing is kept for earlier versions.
+        properties = {"hiveacid.retention": "0"}
+        yield {name: AcidFolders.create(client, name, parameters=properties) for name in TABLES}
         client.drop_database("events", cascade=True)
 
 

@@ -43,15 +43,15 @@ def installed(tmp_path_factory, connections):
     environment = folder / "venv"
     tools = Path(sys.executable).parent
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
-    subprocess.run(build, check=True, cwd=ROOT, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    # The provider requires the library.
+    for package in (ROOT / "hiveacid", ROOT):
+        subprocess.run(build, check=True, cwd=package, capture_output=True)
+    wheels = [f"{wheel}[spark]" for wheel in folder.glob("*.whl")]
     uv = tools / "uv"
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
     locked = ["--constraints", ROOT / "requirements.lock"]
     python = ["--python", environment / "bin" / "python"]
-    subprocess.run(
-        [uv, "pip", "install", "--quiet", *python, *locked, f"{wheel}[spark]"], check=True
-    )
+    subprocess.run([uv, "pip", "install", "--quiet", *python, *locked, *wheels], check=True)
     variables = {
         name: value
         for name, value in os.environ.items()
