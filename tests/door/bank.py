@@ -16,7 +16,8 @@ ACCOUNTS, MONEY = 12, 100
 # The errors of statements that were cancelled, or whose engine was killed: they may be committed.
 _UNKNOWN = re.compile(
     "cancel|has ended during a statement|Invalid SessionHandle|Invalid OperationHandle"
-    "|connection|Connection|TTransportException|SASL|Statement is closed|Broken pipe|Socket"
+    "|connection|Connection|TTransportException|SASL|Statement is closed|Stream closed"
+    "|Broken pipe|Socket"
 )
 # Their errors if others are faster, or the engine is killed before they begin.
 _REFUSED = re.compile("HIVE_ACID_(WRITE_CONFLICT|LOCK_TIMEOUT|OVERLAP_REFUSED)|did not start")

@@ -206,7 +206,10 @@ def cancelled_by_connect(server: Server, text: str, is_running: Callable[[], Non
     ("server", "cancelled", "error", "run"),
     [
         (THRIFT, cancelled_by_jdbc, "Query was cancelled", by_beeline),
-        (CONNECT, cancelled_by_connect, "OPERATION_CANCELED", by_connect),
+        pytest.param(
+            *(CONNECT, cancelled_by_connect, "OPERATION_CANCELED", by_connect),
+            marks=NEEDS_SPARK_4_0,
+        ),
     ],
     indirect=["server"],
     ids=["thrift", "connect"],
