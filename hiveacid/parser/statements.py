@@ -453,7 +453,9 @@ def is_of_spark(statement: SqlStatement) -> bool:
     if creates:
         # Not the USING of a join, which has brackets.
         pairs = pairwise(map(keyword_of, statement.tokens))
-        return any(word == "USING" and following not in ("", "(") for word, following in pairs)
+        formats = {following for word, following in pairs if word == "USING"} - {"", "("}
+        # Programs that make tables for Spark always name a format.
+        return bool(formats) and not (formats == {"ORC"} and declares_transactional(statement))
     beginnings = (*(kind.words for kind in KINDS), *REFUSED, ("VALUES",), ("TABLE",), ("(",))
     return not any(words.take_all(*keywords) for keywords in beginnings)
 

@@ -10,6 +10,8 @@ import java.util.*;
 import java.util.concurrent.*;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.QueryContext;
@@ -48,8 +50,7 @@ public final class Door {
   private static final long SECONDS_UNTIL_IDLE = 60;
   private static final long SECONDS_OF_OTHERS = 5;
   private static final int MOST_OTHERS = 10_000;
-  private static final Set<String> CHANGELESS =
-      Set.of("claim", "columns", "is_transactional");
+  private static final Set<String> CHANGELESS = Set.of("claim", "columns", "is_transactional");
   private static final int MOST_ATTEMPTS = 3;
   private static final Set<SparkSession> LISTENING =
       Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
@@ -61,6 +62,25 @@ public final class Door {
       new CompletableFuture<>();
   private static volatile Process process;
   private static Py4JServer server;
+
+  static {
+    // With its first session, a Thrift server closes the class loader of jars that were added.
+    String file = Door.class.getProtectionDomain().getCodeSource().getLocation().getPath();
+    try (JarFile jar = new JarFile(file)) {
+      jar.stream().map(JarEntry::getName).filter(name -> name.endsWith(".class")).forEach(Door::load);
+    } catch (IOException error) {
+      LOG.debug("The classes are in no jar", error);
+    }
+  }
+
+  private static void load(String file) {
+    try {
+      String name = file.replace('/', '.').replaceFirst("\\.class$", "");
+      Class.forName(name, false, Door.class.getClassLoader());
+    } catch (ClassNotFoundException | LinkageError error) {
+      LOG.debug("Not for this version of Spark: {}", file, error);
+    }
+  }
 
   /** Opens the door; the engine calls it. */
   public void open(BiFunction<String, Object[], String> program) {

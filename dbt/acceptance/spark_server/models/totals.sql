@@ -1,0 +1,2 @@
+{{ config(materialized="table") }}
+SELECT count(*) AS orders, sum(price) AS price FROM {{ ref("orders") }}
