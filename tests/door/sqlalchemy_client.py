@@ -15,6 +15,11 @@ _PROGRAM = """
 import json, sys
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, inspect, select, text
 url, database = sys.argv[1:]
+first = create_engine(url)
+with first.connect() as connection:
+    connection.execute(text("SHOW TABLES"))
+# With its last connection, the server closes a loader of classes.
+first.dispose()
 engine = create_engine(url)
 metadata = MetaData()
 table = Table("t", metadata, Column("id", Integer), Column("v", String), schema=database)

@@ -239,7 +239,10 @@ def test_new_tables_of_frames_are_transactional_by_their_property(
         " AS WITH c AS (VALUES (1), (2)) SELECT count(*) AS n FROM c"
     )
     assert rows(door.table(f"{database}.q")) == [(2,)]
-    assert client.get_tables(database) == ["b", "n", "q", "s", "t", "w"]
+    property = "TBLPROPERTIES ('transactional' = 'true')"
+    door.sql(f"CREATE TABLE {database}.o (id int) USING ORC {property}")
+    assert client.get_table(TableRef(database, "o")).kind is TableKind.FULL_ACID
+    assert client.get_tables(database) == ["b", "n", "o", "q", "s", "t", "w"]
 
 
 def test_the_catalog_of_spark_may_be_named(door: SparkSession, database: str) -> None:

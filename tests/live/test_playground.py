@@ -146,7 +146,7 @@ def test_it_runs_until_it_is_ended_and_continues_after_a_restart(
             check=False,
         )
         assert (len(demo.commands), ended.returncode) == (4, 0), ended.stderr
-        for word in (*TABLES, "merge", "shop_load/", "status", "new"):
+        for word in (*TABLES, "merge", "shop_load.load", "status", "new"):
             assert word in ended.stdout
         writes, _ = demo.counts()
         demo.end(signal.SIGTERM)

@@ -26,5 +26,6 @@ with DAG(
                 MatchedUpdate(set={"balance": "t.balance + s.cents"}),
                 NotMatchedInsert(values={"account": "s.account", "balance": "s.cents"}),
             ),
+            run_in="spark",
         ),
     )

@@ -34,7 +34,9 @@ COMMON = {"start_date": datetime(2026, 1, 1), "params": {"feed": Param("", type=
 
 with DAG("write_orders", schedule=None, **COMMON):
 
-    @task.hive_acid_merge(target=TABLE, on="t.id = s.id", when=WHEN, outlets=[ORDERS, EACH_DAY])
+    @task.hive_acid_merge(
+        target=TABLE, on="t.id = s.id", when=WHEN, run_in="spark", outlets=[ORDERS, EACH_DAY]
+    )
     def merge(params):
         return {"path": params["feed"], "format": "json", "schema": "id INT, day STRING"}
 
