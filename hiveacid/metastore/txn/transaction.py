@@ -1,6 +1,7 @@
 """A transaction of the metastore with locks, write ids, and a snapshot; reads share open ones."""
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -40,7 +41,7 @@ from hiveacid.metastore.txn.owner import (
     committed_above,
     outcome,
 )
-from hiveacid.progress import Phase, PhaseClock
+from hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from hiveacid.rules.locks import (
     DataOperation,
     LockComponent,
@@ -61,6 +62,7 @@ from hiveacid.rules.write_ids import ValidTxnList, ValidWriteIdList
 # tables: otherwise the process would wait for itself.
 
 
+log = logging.getLogger(__name__)
 _READ_AGAIN = "Do not use its result, and read again."
 # Nobody waits long for a metastore that is away, which then ends the transaction itself.
 _LONGEST_END_SECONDS = 5.0
@@ -697,6 +699,17 @@ def definition_components(
     ]
 
 
+class _WaitLog(PhaseObserver):
+    """Logs whom a change of a definition waits for: it has no log of phases."""
+
+    def __init__(self, ref: TableRef) -> None:
+        self._ref = ref
+
+    def note(self, text: str) -> None:
+        """Log it."""
+        log.warning("The lock of %s: %s.", self._ref.full_name, text)
+
+
 class ExclusiveTable(LiveTransaction):
     """An exclusive lock on a table, transactional or not, while its definition is changed."""
 
@@ -724,6 +737,7 @@ class ExclusiveTable(LiveTransaction):
                 requests for an exclusive lock.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
+        self._ref = ref
         self._components = definition_components(ref, type_, partitions, other_refs)
         self._lock_wait = lock_wait_seconds
 
@@ -736,7 +750,8 @@ class ExclusiveTable(LiveTransaction):
             request = LockRequest(self._client, self._components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):
                 request.send()
-                request.wait(time.monotonic(), self._lock_wait, self._lost, self._phases)
+                notes = PhaseClock([_WaitLog(self._ref)])
+                request.wait(time.monotonic(), self._lock_wait, self._lost, notes)
         except BaseException as error:
             self.abort(type(error).__name__)
             raise

@@ -13,6 +13,7 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.catalog import HiveColumn, HiveTable
 from hiveacid.metastore.client import MetastoreClient
+from hiveacid.metastore.txn import locks
 from hiveacid.metastore.txn.heartbeat import is_of_this_process
 from hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
 from hiveacid.metastore.txn.transaction import ExclusiveTable, Transaction
@@ -300,3 +301,12 @@ def test_a_failure_under_locks_only_leaves_no_aborted_transaction(
     assert len(left) == 1, "only the writer is aborted"
     assert client.show_locks(table) == []
     assert [*reader.warnings, *exclusive.warnings] == []
+
+
+def test_a_change_of_a_definition_names_whom_it_waits_for(client, table, begin, monkeypatch, caplog):
+    monkeypatch.setattr(locks, "REPORT_SECONDS", 0.0)
+    with begin(SELECT) as reader, pytest.raises(LockTimeout), ExclusiveTable(client, table, None, 1):
+        pass
+    beginning = f"The lock of {table.full_name}: waiting for transaction {reader.txn_id} of "
+    # The first answer of the metastore names nobody.
+    assert caplog.messages[-1].startswith(beginning)
