@@ -16,7 +16,7 @@ ACCOUNTS, MONEY = 12, 100
 # The errors of statements that were cancelled, or whose engine was killed: they may be committed.
 _UNKNOWN = re.compile(
     "cancel|has ended during a statement|Invalid SessionHandle|Invalid OperationHandle"
-    "|connection|Connection|TTransportException|SASL|Statement is closed|Stream closed"
+    "|connection|Connection|TTransportException|SASL|Statement is closed|Could not create ResultSet"
     "|Broken pipe|Socket"
 )
 # Their errors if others are faster, or the engine is killed before they begin.
