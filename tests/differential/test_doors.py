@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from hiveacid.parser.script import placed, to_jobs
 from hiveacid.rules.names import TableRef
 from hiveacid.spark.failures import client_error
 from hiveacid.spark.run import run
+from hiveacid.spark.spark_versions import SPARK_4_0, VERSION
 from hiveacid.spark.sql_session import AcidSession
 from hiveacid.upkeep.compaction.worker_scheduler import WorkerScheduler
 from tests.differential.history import History
@@ -48,17 +50,44 @@ _CONDITION = re.compile(r"HIVE_ACID_\w+")
 Answer = str | list[Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Doors:
-    """What runs statements."""
+    """What runs statements; servers start when they are needed."""
 
     spark: SparkSession
     metastore: EmbeddedMetastore
     client: MetastoreClient
     python: SparkSession
-    shell: SqlShell
-    thrift: Server
-    connect: Server
+    folder: Path
+
+    @cached_property
+    def shell(self) -> SqlShell:
+        return SqlShell(self.metastore.uri, self._folder("shell"))
+
+    @cached_property
+    def thrift(self) -> Server:
+        return self._server(THRIFT, "thrift")
+
+    @cached_property
+    def connect(self) -> Server:
+        return self._server(CONNECT, "connect")
+
+    def stop(self) -> None:
+        """Stop the servers that have started."""
+        for name in ("shell", "thrift", "connect"):
+            if name in vars(self):
+                getattr(self, name).stop()
+
+    def _server(self, kind: str, name: str) -> Server:
+        server = Server(kind, self.metastore, self._folder(name))
+        while not server.accepts():
+            time.sleep(0.1)
+        return server
+
+    def _folder(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
 
     def runs(self, names: Sequence[str]) -> dict[str, Callable[[str, Sequence[str]], list[Answer]]]:
         """The functions that run statements with a database, by the names of doors; without names all."""
@@ -74,6 +103,9 @@ class Doors:
                 texts, by_connect(self.connect, USER, [f"USE {database}", *texts])[1:]
             ),
         }
+        if VERSION < SPARK_4_0:
+            # Its server is no part of PySpark.
+            del every["connect"]
         return {name: every[name] for name in names or every}
 
     def _by_command(self, database: str, texts: Sequence[str]) -> list[Answer]:
@@ -128,18 +160,11 @@ class Doors:
 def doors(
     spark: SparkSession, hms: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Doors]:
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("thrift", "connect", "shell")}
-    thrift = Server(THRIFT, hms, folders["thrift"])
-    connect = Server(CONNECT, hms, folders["connect"])
-    shell = SqlShell(hms.uri, folders["shell"])
     python = hiveacid.install(spark.newSession(), hms.uri)
     with MetastoreClient(hms.options) as client:
-        while not (thrift.accepts() and connect.accepts()):
-            time.sleep(0.1)
-        yield Doors(spark, hms, client, python, shell, thrift, connect)
-        for server in (thrift, connect):
-            server.stop()
-        shell.stop()
+        doors = Doors(spark, hms, client, python, tmp_path_factory.mktemp("doors"))
+        yield doors
+        doors.stop()
         collect_garbage(spark, client)
 
 
