@@ -17,7 +17,8 @@ from hiveacid.rules.names import TableRef
 from tests.door.servers import THRIFT, Server, by_beeline
 
 pytestmark = pytest.mark.skipif(
-    not VERSION.startswith("3."), reason="Spark's own client of the metastore cannot speak to version 4"
+    not VERSION.startswith("3."),
+    reason="Spark's own client of the metastore cannot speak to version 4",
 )
 PROJECT = Path(__file__).parent / "spark_server"
 SCHEMA = "served"
@@ -54,7 +55,9 @@ def test_a_project_for_spark_merges_into_transactional_tables(
         )
         assert "PASS=5 WARN=0 ERROR=0 SKIP=0" in built.stdout, built.stdout[-3000:]
     rows = by_beeline(
-        server, "anna", [f"SELECT * FROM {SCHEMA}.orders ORDER BY id", f"SELECT * FROM {SCHEMA}.totals"]
+        server,
+        "anna",
+        [f"SELECT * FROM {SCHEMA}.orders ORDER BY id", f"SELECT * FROM {SCHEMA}.totals"],
     )
     assert rows == [
         [["1", "one", "10"], ["2", "second", "21"], ["3", "three", "30"]],

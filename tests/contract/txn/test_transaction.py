@@ -303,9 +303,15 @@ def test_a_failure_under_locks_only_leaves_no_aborted_transaction(
     assert [*reader.warnings, *exclusive.warnings] == []
 
 
-def test_a_change_of_a_definition_names_whom_it_waits_for(client, table, begin, monkeypatch, caplog):
+def test_a_change_of_a_definition_names_whom_it_waits_for(
+    client, table, begin, monkeypatch, caplog
+):
     monkeypatch.setattr(locks, "REPORT_SECONDS", 0.0)
-    with begin(SELECT) as reader, pytest.raises(LockTimeout), ExclusiveTable(client, table, None, 1):
+    with (
+        begin(SELECT) as reader,
+        pytest.raises(LockTimeout),
+        ExclusiveTable(client, table, None, 1),
+    ):
         pass
     beginning = f"The lock of {table.full_name}: waiting for transaction {reader.txn_id} of "
     # The first answer of the metastore names nobody.
