@@ -108,7 +108,9 @@ def test_a_task_has_links_to_its_application_and_the_table(airflow, written):
     application_id = airflow.api.xcom("write_orders", written.run_id, "merge", "application_id")
     history = f"https://history.example.com/history/{application_id}/"
     assert links["Spark application"] == history
-    assert links["Table health"] == f"{airflow.api.url}/plugin/hiveacid?table=told.orders"
+    page = f"{airflow.api.url}/plugin/hiveacid"
+    health = f"{page}?table=told.orders&connection=hive_acid_default"
+    assert links["Table health"] == health
 
 
 def test_openlineage_hears_of_the_merge_down_to_its_columns(airflow, written, feed, hms4):
