@@ -175,8 +175,9 @@ class SqlShell:
         """Return the rows of a statement, or the error that it shows."""
         size = self.errors.stat().st_size
         rows = self.run(statement)
-        error = self.errors.read_bytes()[size:].decode()
-        return rows or error
+        errors = self.errors.read_bytes()[size:].decode().splitlines()
+        # It also tells the time of each statement.
+        return rows or "\n".join(line for line in errors if not line.startswith("Time taken")) or []
 
     def stop(self) -> None:
         """End it, and with it the engine."""
