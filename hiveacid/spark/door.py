@@ -61,6 +61,7 @@ from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import is_qualified, names_in, without_catalog
 from hiveacid.spark.catalog_answers import forget_database, know_database, spark_answer
 from hiveacid.spark.failures import client_error, translate, translated_spark_errors
@@ -479,7 +480,7 @@ def _needs_answers(spark: Any) -> bool:
 def _columns_of_answer(told: Answer) -> str:
     # Spark's own answers have texts, too.
     kinds = {"isTemporary": "boolean"}
-    return ",".join(f"`{name}` {kinds.get(name, 'string')}" for name in told.columns)
+    return ",".join(f"{quoted(name)} {kinds.get(name, 'string')}" for name in told.columns)
 
 
 def _full_name(parts: Sequence[str], database: str) -> str:
