@@ -61,6 +61,7 @@ from hiveacid.parser.script import is_use, statements, step_of
 from hiveacid.parser.statements import declares_transactional, is_of_spark, target_of
 from hiveacid.progress import PhaseObserver
 from hiveacid.rules.names import TableRef
+from hiveacid.rules.schema import TableKind
 from hiveacid.rules.sql_names import quoted
 from hiveacid.rules.sql_tokens import is_qualified, names_in, without_catalog
 from hiveacid.spark.catalog_answers import forget_database, know_database, spark_answer
@@ -313,21 +314,23 @@ class Engine:
                 return True
             case questions.ShowCreateTable(table):
                 return self._is_target(spark, acid, table.full_name, text)
-        if not _needs_answers(spark):
-            return False
+            case questions.ShowHistory() | questions.DescribeDetail():
+                return False
+        needs_answers = _needs_answers(spark)
         match question:
             case questions.ShowDatabases():
-                return True
+                return needs_answers
             case (
                 questions.ShowTables(database)
                 | questions.ShowViews(database)
                 | questions.DescribeDatabase(database)
             ):
-                return database in self._client.get_databases()
-            case questions.ShowHistory() | questions.DescribeDetail():
-                return False
+                return needs_answers and database in self._client.get_databases()
         ref = getattr(question, "table", None)
-        return isinstance(ref, TableRef) and self._is_target(spark, acid, ref.full_name, text)
+        if not (isinstance(ref, TableRef) and self._is_target(spark, acid, ref.full_name, text)):
+            return False
+        # Spark's client of the metastore does not declare that it knows insert-only tables.
+        return needs_answers or self._client.get_table(ref).kind is TableKind.INSERT_ONLY
 
     def _answer(self, acid: AcidSession, question: Question) -> Answer:
         require_job_access(self._client, program_user(), question)

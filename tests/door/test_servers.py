@@ -28,6 +28,13 @@ CORPUS: tuple[tuple[str, list[list[str]]], ...] = (
         "CREATE TABLE {d}.n (id int) TBLPROPERTIES ('transactional' = 'true')",
         [["create_table", "{d}.n", "0", "0", "0"]],
     ),
+    (
+        "CREATE TABLE {d}.i (id int) TBLPROPERTIES"
+        " ('transactional' = 'true', 'transactional_properties' = 'insert_only')",
+        [["create_table", "{d}.i", "0", "0", "0"]],
+    ),
+    ("DESCRIBE {d}.i", [["id", "int", "NULL"]]),
+    ("DROP TABLE {d}.i", [["drop_table", "{d}.i", "0", "0", "0"]]),
     ("INSERT INTO {d}.t VALUES (1, 'one'), (2, 'two')", [["insert", "{d}.t", "2", "0", "0"]]),
     ("CREATE TEMPORARY VIEW s AS SELECT 2 AS id, 'new' AS v UNION ALL SELECT 3, NULL", []),
     (
