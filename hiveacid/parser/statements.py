@@ -440,7 +440,7 @@ _OF_SPARK = (("SET",), ("CREATE", "TEMPORARY"), ("CREATE", "EXTERNAL"))
 
 
 def is_of_spark(statement: SqlStatement) -> bool:
-    """Whether a statement is none of this package by its words: SET, temporary views, functions.
+    """Return whether the words of a statement leave it to Spark: SET, temporary views, functions.
 
     A statement that could concern a transactional table is of this package even if it is refused.
     """

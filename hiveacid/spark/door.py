@@ -474,7 +474,7 @@ def _as_of(spark: SparkSession, text: str) -> str | None:
 
 
 def _needs_answers(spark: Any) -> bool:
-    """Whether Spark's own catalog, in which a session is, knows nothing of the metastore."""
+    """Return whether a session uses Spark's own catalog, and that does not read the metastore."""
     catalogs = spark.sessionState().catalogManager()
     kind = spark.conf().get("spark.sql.catalogImplementation")
     return bool(kind == "in-memory" and catalogs.currentCatalog().name() == _CATALOG)
